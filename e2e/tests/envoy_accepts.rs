@@ -16,7 +16,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{mmdb::Database, stack::program};
 use edge_ir::FleetKey;
-use edge_translate::Answers;
+use edge_translate::{Answers, Feature, Settings};
 use edge_xds::{
     bootstrap::{
         BootstrapSettings, NodeIdentity, ProxyZone, certificate_file, default_bootstrap, token_file, trusted_ca_file,
@@ -203,6 +203,7 @@ fn list(failures: &BTreeMap<PathBuf, String>, inputs: usize) -> String {
 fn check_input(proxy: &Path, folder: &Path, input: &Path) -> Result<()> {
     let texts = input::read(&[input.to_owned()])?.texts;
     let options = Options {
+        settings: settings(&texts),
         answers: texts
             .iter()
             .map(|text| documents(&text.text))
@@ -215,6 +216,20 @@ fn check_input(proxy: &Path, folder: &Path, input: &Path) -> Result<()> {
         check_fleet(proxy, folder, key, snapshot).with_context(|| format!("fleet {key}"))?;
     }
     Ok(())
+}
+
+/// The usual settings, and what a case says before its first object of those that are off by default.
+fn settings(texts: &[input::Text]) -> Settings {
+    let points_to_servers =
+        |text: &input::Text| text.text.contains("\n# extensionApis: { enableSDSSecretRef: true }\n");
+    let usual = Options::default().settings;
+    match texts.iter().any(points_to_servers) {
+        true => Settings {
+            sds_api: Feature::Enabled,
+            ..usual
+        },
+        false => usual,
+    }
 }
 
 /// What stands at URLs and in images, as a case says it before its first object: `# document: URL TEXT`.
@@ -333,6 +348,8 @@ impl Resources {
             .chain(self.clusters.values_mut())
             .for_each(|value| put_in_place(value, &self.tables));
         let mut bootstrap = json!({
+            // Who asks servers of secrets has to say who it is.
+            "node": {"id": "proxy", "cluster": **key},
             "staticResources": {
                 "listeners": listeners,
                 "clusters": self.clusters.values().collect::<Vec<_>>(),
@@ -341,7 +358,7 @@ impl Resources {
             "layeredRuntime": { "layers": [{ "name": "static", "staticLayer": { "re2.max_program_size.error_level": 4294967295_u32 } }] },
         });
         if let Some(own) = &own {
-            bootstrap["node"] = json!({"locality": own["endpoints"][0]["locality"]});
+            bootstrap["node"]["locality"] = own["endpoints"][0]["locality"].clone();
             bootstrap["clusterManager"] = json!({"localClusterName": **key});
         }
         bootstrap
@@ -370,8 +387,8 @@ fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
                     "cluster" => add(Reference::Cluster, value),
                     "weightedClusters" => each(&value["clusters"], |entry| add(Reference::Cluster, &entry["name"])),
                     "rds" => add(Reference::Table, &value["routeConfigName"]),
-                    "tlsCertificateSdsSecretConfigs" => each(value, |entry| add(Reference::Secret, &entry["name"])),
-                    "validationContextSdsSecretConfig" => add(Reference::Secret, &value["name"]),
+                    "tlsCertificateSdsSecretConfigs" => each(value, |entry| add_secret(entry, &mut add)),
+                    "validationContextSdsSecretConfig" => add_secret(value, &mut add),
                     // The extension that injects has a name too.
                     "credential" if value.get("sdsConfig").is_some() => add(Reference::Secret, &value["name"]),
                     _ => {}
@@ -381,6 +398,14 @@ fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
         }
         Value::Array(list) => list.iter().for_each(|value| references(value, found)),
         _ => {}
+    }
+}
+
+/// What has its source in the stream must be there; of what a server has, the server.
+fn add_secret(secret: &Value, mut add: impl FnMut(Reference, &Value)) {
+    match secret.pointer("/sdsConfig/apiConfigSource/grpcServices/0/envoyGrpc/clusterName") {
+        Some(server) => add(Reference::Cluster, server),
+        None => add(Reference::Secret, &secret["name"]),
     }
 }
 
@@ -420,7 +445,9 @@ fn put_in_place(value: &mut Value, tables: &BTreeMap<String, Value>) {
                 map.insert("routeConfig".to_owned(), table);
             }
             // A secret without a source is looked up among the static ones.
-            map.remove("sdsConfig");
+            if map.get("sdsConfig").is_some_and(|source| source.get("ads").is_some()) {
+                map.remove("sdsConfig");
+            }
             map.values_mut().for_each(|value| put_in_place(value, tables));
         }
         Value::Array(list) => list.iter_mut().for_each(|value| put_in_place(value, tables)),

@@ -1,7 +1,7 @@
 //! Clusters and their endpoints.
 
 use crate::{
-    ClusterName, CustomObjects, EndpointSetName, LoadBalancing, Origins, SecretName, TlsVersion, UpstreamSettings,
+    ClusterName, CustomObjects, EndpointSetName, LoadBalancing, Origins, SecretSource, TlsVersion, UpstreamSettings,
 };
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
@@ -82,13 +82,13 @@ pub struct UpstreamTls {
     pub server_name: Arc<str>,
     /// The authorities of which one must have signed; none takes any certificate, which somebody asked for in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub authorities: Option<SecretName>,
+    pub authorities: Option<SecretSource>,
     /// Names of which one must be in the certificate; empty where the naming gives the one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<SubjectName>,
     /// The certificate shown to a backend that asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_certificate: Option<SecretName>,
+    pub client_certificate: Option<SecretSource>,
     /// Application protocols offered (ALPN, RFC 7301), best first; none leaves it to who speaks inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<Arc<str>>,
@@ -165,6 +165,8 @@ pub enum Discovery {
     Dns(Vec<Locality>),
     /// By resolving the host of each request.
     OfRequest,
+    /// They are where these localities say.
+    Fixed(Vec<Locality>),
 }
 
 /// Protocol spoken to a backend.

@@ -117,7 +117,7 @@ pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use place::{Place, PlaceCondition, PlaceDatabases, PlaceFact, PlaceLookup};
 pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
-pub use secret::{Secret, SecretBytes, SecretContent};
+pub use secret::{Secret, SecretBytes, SecretContent, SecretSource};
 pub use telemetry::{
     AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,
     Sampler, TraceProvider,

@@ -2,7 +2,7 @@
 
 use crate::{
     AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, GuardSet, ListenerName, Origins,
-    RouteTableName, SecretName, SocketSettings, TextMatcher,
+    RouteTableName, SecretName, SecretSource, SocketSettings, TextMatcher,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -157,7 +157,7 @@ pub struct HttpManager {
 #[serde(rename_all = "camelCase")]
 pub struct DownstreamTls {
     /// Server certificates, in the order of the Gateway's references; the handshake picks by key type and name.
-    pub certificates: Vec<SecretName>,
+    pub certificates: Vec<SecretSource>,
     /// Lowest version offered.
     pub min_version: TlsVersion,
     /// Highest version offered.

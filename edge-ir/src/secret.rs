@@ -1,6 +1,6 @@
 //! Certificates, keys and authorities, kept from prying output.
 
-use crate::{Origins, SecretName};
+use crate::{ClusterName, Origins, SecretName};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, sync::Arc};
 
@@ -42,6 +42,45 @@ pub enum SecretContent {
     },
     /// The authorities that the proxy's system trusts.
     SystemAuthorities,
+}
+
+/// Where a proxy gets a certificate, or authorities to trust, from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SecretSource {
+    /// From whom it gets its configuration: a secret of the fleet.
+    Fleet(SecretName),
+    /// From a server of secrets beside it (Envoy's SDS), which nobody else sees the secret of.
+    Server {
+        /// Cluster of the server.
+        server: ClusterName,
+        /// What the server calls the secret.
+        secret: Arc<str>,
+    },
+}
+
+impl SecretSource {
+    /// The secret of the fleet, if it is one.
+    pub fn of_fleet(&self) -> Option<&SecretName> {
+        match self {
+            Self::Fleet(name) => Some(name),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// The cluster of the server, if one has it.
+    pub fn server(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Fleet(_) => None,
+            Self::Server { server, .. } => Some(server),
+        }
+    }
+}
+
+impl From<SecretName> for SecretSource {
+    fn from(name: SecretName) -> Self {
+        Self::Fleet(name)
+    }
 }
 
 /// Bytes that must not be shown. Debug prints their length; so does serialisation, because IR is written for people:

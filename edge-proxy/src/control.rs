@@ -5,7 +5,7 @@
 pub mod binding;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
@@ -38,6 +38,9 @@ pub struct Publishers {
     /// Of [`Shared::drain`].
     pub drain: watch::Sender<Drain>,
 }
+
+/// Names of secrets, by the cluster of the server that has them.
+pub type OfServers = BTreeMap<String, BTreeSet<String>>;
 
 /// How far starting has come, as `/server_info` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,7 @@ pub struct Control {
     resolvers: Resolvers,
     watches: Watches,
     files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
+    of_servers: watch::Sender<OfServers>,
     progress: Cell<Progress>,
     accepting: Cell<bool>,
     impatient: Cell<bool>,
@@ -100,6 +104,7 @@ impl Control {
             resolvers: Resolvers::default(),
             watches: Watches::default(),
             files: RefCell::new(BTreeMap::new()),
+            of_servers: watch::Sender::default(),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
             impatient: Cell::new(false),
@@ -189,9 +194,28 @@ impl Control {
             })
     }
 
+    /// What is wanted of servers of secrets, now and from now on.
+    pub fn wanted_of_servers(&self) -> watch::Receiver<OfServers> {
+        self.of_servers.subscribe()
+    }
+
+    /// Takes a secret of a server. What uses it is rebuilt by the next [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// When it can't be used; what it was before stays.
+    pub fn put_secret_of_server(&self, cluster: &str, secret: &ProtoSecret) -> Result<(), String> {
+        let key = SecretKey::Server {
+            cluster: cluster.to_owned(),
+            name: secret.name.clone(),
+        };
+        let put = self.assembly.borrow_mut().put_secret_message(key, secret);
+        put.map_err(|error| error.to_string())
+    }
+
     /// Activates and publishes whatever is ready.
     pub fn settle(self: &Rc<Self>) {
         self.load_files();
+        self.ask_servers();
         self.activate();
         if self.watch_health() {
             self.activate();
@@ -297,6 +321,16 @@ impl Control {
                 *current = step;
             }
             moves
+        });
+    }
+
+    /// Tells those who ask servers of secrets what is wanted of them.
+    fn ask_servers(&self) {
+        let wanted = self.read(Assembly::wanted_of_servers);
+        self.of_servers.send_if_modified(|current| {
+            let differs = *current != wanted;
+            *current = wanted;
+            differs
         });
     }
 

@@ -8,7 +8,6 @@
 
 mod access_log;
 pub mod admin;
-mod ads;
 pub mod bootstrap;
 mod calendar;
 mod calls;
@@ -19,6 +18,7 @@ pub mod config;
 mod connection;
 pub mod control;
 mod cookies;
+mod discovery;
 pub mod dns;
 mod downstream;
 pub mod expression;

@@ -12,6 +12,8 @@ mod floods;
 mod idle;
 #[path = "ads/memory.rs"]
 mod memory;
+#[path = "ads/secrets.rs"]
+mod secrets;
 #[path = "ads/support.rs"]
 mod support;
 #[path = "ads/token.rs"]

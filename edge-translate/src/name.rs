@@ -25,7 +25,7 @@ pub(crate) use id::{
 };
 pub(crate) use numbered::Held;
 pub(crate) use outside::{OutsideService, Scheme};
-pub(crate) use placement::{Placement, Zones};
+pub(crate) use placement::{Placement, Zones, hashed};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
 pub(crate) use table::Table;
 

@@ -14,7 +14,7 @@
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
 //! What more than one room needs stands beside them: [`authorities`], [`cel`], [`health_log`], [`hostname`], [`namespace`], [`operators`],
-//! [`origin`], [`precedence`], [`reference`], [`tls`], [`tracing`].
+//! [`origin`], [`precedence`], [`reference`], [`secrets`], [`tls`], [`tracing`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
@@ -32,6 +32,7 @@ pub(crate) mod policies;
 pub(crate) mod precedence;
 pub(crate) mod reference;
 pub(crate) mod routes;
+pub(crate) mod secrets;
 pub(crate) mod statuses;
 pub(crate) mod tls;
 pub(crate) mod tracing;

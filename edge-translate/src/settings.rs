@@ -42,6 +42,8 @@ pub struct Settings {
     pub modules: ModuleServer,
     /// Whether policies may bring Lua scripts.
     pub lua_api: Feature,
+    /// Whether Secrets may point to servers of secrets beside the proxies.
+    pub sds_api: Feature,
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
     /// is the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
@@ -124,6 +126,10 @@ impl Settings {
             },
             rate_limit: config.rate_limit.as_deref().map(rate_limit::settings),
             lua_api: lua_api(config),
+            sds_api: match config.extension_apis.enable_sds_secret_ref {
+                true => Feature::Enabled,
+                false => Feature::Disabled,
+            },
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
             extensions: config.extensions().cloned().collect(),
@@ -222,6 +228,7 @@ impl PartialEq for Settings {
             rate_limit,
             modules,
             lua_api,
+            sds_api,
             check_bootstrap,
             check_objects,
             edge_proxy,
@@ -238,6 +245,7 @@ impl PartialEq for Settings {
             && *rate_limit == other.rate_limit
             && *modules == other.modules
             && *lua_api == other.lua_api
+            && *sds_api == other.sds_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
             && check_objects.is_some() == other.check_objects.is_some()
             && *extensions == other.extensions
@@ -259,6 +267,7 @@ impl Default for Settings {
             rate_limit: Some(RateLimitSettings::default()),
             modules: ModuleServer::default(),
             lua_api: Feature::Enabled,
+            sds_api: Feature::Disabled,
             check_bootstrap: None,
             check_objects: None,
             edge_proxy: None,

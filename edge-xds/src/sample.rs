@@ -4,7 +4,7 @@ use edge_ir::{
     Cluster, Destination, Discovery, DownstreamTls, Endpoint, EndpointAddress, EndpointSet, FilterChain, Fleet,
     FleetSettings, Forward, GuardSet, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
     ReadyListener, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent,
-    ServerNames, TlsVersion, VirtualHost, ZoneRouting,
+    SecretName, ServerNames, TlsVersion, VirtualHost, ZoneRouting,
 };
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ pub(crate) fn listener(port: u16, table: &str) -> Arc<Listener> {
 /// A listener that terminates TLS for one name.
 pub(crate) fn tls_listener(port: u16, table: &str, secret: &str) -> Arc<Listener> {
     let tls = DownstreamTls {
-        certificates: vec![secret.into()],
+        certificates: vec![SecretName::from(secret).into()],
         min_version: TlsVersion::V1_2,
         max_version: TlsVersion::V1_3,
         alpn: vec!["h2".into(), "http/1.1".into()],

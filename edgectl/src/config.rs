@@ -11,7 +11,13 @@ use crate::{
 use anyhow::{Context, Result};
 use edge_xds::json::{Codec, Names};
 use serde_json::Value;
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+};
+
+/// Where the upstream service of rate limits tells what it has in force (`DEBUG_PORT` of envoyproxy/ratelimit).
+const RATE_LIMIT_DEBUG_PORT: u16 = 6070;
 
 /// Whose configuration.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -22,6 +28,9 @@ pub enum ConfigCommand {
     /// What the controller says of the resources that it reads.
     #[command(name = "envoy-gateway", visible_aliases = ["edge-gateway", "gateway"])]
     Gateway(GatewayArgs),
+    /// What the service of global rate limits counts, as it says itself.
+    #[command(name = "envoy-ratelimit", visible_aliases = ["edge-ratelimit", "ratelimit", "rl"])]
+    RateLimit(RateLimitArgs),
 }
 
 /// What to show of proxies.
@@ -96,6 +105,13 @@ pub struct GatewayArgs {
     /// Format of the output.
     #[arg(short, long, value_enum, default_value = "json")]
     output: OutputFormat,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What to show of the service of global rate limits.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RateLimitArgs {
     #[command(flatten)]
     place: Place,
 }
@@ -175,8 +191,38 @@ pub fn run(command: &ConfigCommand) -> Result<()> {
             let path = format!("/api/config_dump?resource={}", args.resource);
             (ask(&args.place, args.place.controllers(), &path)?, args.output)
         }
+        ConfigCommand::RateLimit(args) => return limits(&args.place),
     };
     write_value(&pages, output, &mut io::stdout().lock())
+}
+
+/// Prints what each pod of the rate limit service counts. It is text of the service's own; where several pods run, a line
+/// before it names the pod.
+fn limits(place: &Place) -> Result<()> {
+    let pages = client::block_on(async {
+        let client = place.connection.client().await?;
+        let which = place.rate_limits();
+        let found = place.find(&client, which).await.context(
+            "the controller makes the service of global rate limits where its configuration has `rateLimit`",
+        )?;
+        let at_debug_port = |pod| Running {
+            admin_port: RATE_LIMIT_DEBUG_PORT,
+            ..pod
+        };
+        let found = found.into_iter().map(at_debug_port).collect();
+        pods::pages(&client, which, found, "/rlconfig").await
+    })?;
+    let mut out = io::stdout().lock();
+    for (pod, text) in &pages {
+        if pages.len() > 1 {
+            writeln!(out, "# {pod}")?;
+        }
+        out.write_all(text)?;
+        if !text.ends_with(b"\n") && !text.is_empty() {
+            writeln!(out)?;
+        }
+    }
+    Ok(())
 }
 
 fn ask(place: &Place, which: Which<'_>, path: &str) -> Result<ByPod> {

@@ -13,7 +13,7 @@
 )]
 
 use edge_translate::{
-    Answers, Settings,
+    Answers, Feature, Settings,
     api::{ObjectKey, Timestamp},
     config::parse,
     load::Source,
@@ -77,6 +77,7 @@ topics! {
     precedence "precedence",
     retries "retry",
     route_filters "route-filter",
+    secret_servers "secret-server",
     security "security",
     security_policies "security-policy",
     sessions "session",
@@ -171,15 +172,21 @@ fn documents(text: &str) -> Answers {
     answers
 }
 
-/// The settings of a case: the usual ones, and extension services, if its text says before the first object what kinds
-/// they know (`# extensionManager: { resources: [...], ... }`).
+/// The settings of a case: the usual ones, and what its text says before the first object of a controller's configuration:
+/// `# extensionManager: { resources: [...], ... }`, of services and the kinds that they know, and
+/// `# extensionApis: { enableSDSSecretRef: true }`.
 fn settings(text: &str) -> Settings {
     let usual = Options::default().settings;
-    let mut comments = text.lines().take_while(|line| line.starts_with('#'));
-    let Some(manager) = comments.find_map(|line| line.strip_prefix("# extensionManager: ")) else {
+    let comments = text.lines().take_while(|line| line.starts_with('#'));
+    let fields = comments.filter_map(|line| line.strip_prefix("# "));
+    let fields: Vec<&str> = fields
+        .filter(|line| line.starts_with("extensionManager: ") || line.starts_with("extensionApis: "))
+        .collect();
+    if fields.is_empty() {
         return usual;
-    };
-    let config = format!("apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nextensionManager: {manager}\n");
+    }
+    let fields = fields.join("\n");
+    let config = format!("apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\n{fields}\n");
     let source = Source {
         name: "config",
         text: &config,
@@ -187,6 +194,10 @@ fn settings(text: &str) -> Settings {
     let config = parse(&source).unwrap_or_else(|faults| panic!("{faults:?}"));
     Settings {
         extensions: config.extensions().cloned().collect(),
+        sds_api: match config.extension_apis.enable_sds_secret_ref {
+            true => Feature::Enabled,
+            false => Feature::Disabled,
+        },
         ..usual
     }
 }
@@ -222,7 +233,9 @@ fn xds(topic: &str, outcome: &Outcome) -> String {
         "bootstrap" => &[DumpKind::Bootstrap][..],
         "certificate" | "class" | "client-traffic" | "client-validation" | "conflict" | "credential" | "gateway"
         | "isolation" | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
-        "extension" | "extension-service" | "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
+        "extension" | "extension-service" | "secret-server" | "security" => {
+            &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route]
+        }
         "telemetry" => &[DumpKind::Endpoint, DumpKind::Listener, DumpKind::Cluster],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };

@@ -1,5 +1,6 @@
 //! Limits that count for all proxies together: the real service, as the controller makes it, with a real Redis.
 
+use crate::inspection::edgectl;
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     http::{self, Request, Response},
@@ -115,6 +116,9 @@ fn counts(tenant: &Tenant) -> Result<()> {
     // An edit is told to the service, not to be waited for by a restart.
     tenant.apply(&policy(5))?;
     wait_for_limit(5)?;
+    let shown = edgectl(tenant, &["config", "envoy-ratelimit"])?;
+    let shown = String::from_utf8_lossy(&shown);
+    ensure!(shown.contains("requests_per_unit=5"), "{shown}");
 
     // Nobody counts: `failClosed` refuses until the service is back.
     let runs = |replicas: u32| lab.change(&service, &json!({"spec": {"replicas": replicas}}));

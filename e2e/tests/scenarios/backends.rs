@@ -4,7 +4,7 @@ use anyhow::Result;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, TcpListener, UdpSocket},
+    net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket},
     sync::Arc,
     thread,
 };
@@ -23,6 +23,18 @@ pub(crate) fn tcp() -> Result<u16> {
 
 /// The same inside TLS.
 pub(crate) fn tls(config: &Arc<ServerConfig>) -> Result<u16> {
+    inside_tls(config, |stream| answer_lines(stream))
+}
+
+/// Answers each request without content inside TLS with 200.
+pub(crate) fn http_over_tls(config: &Arc<ServerConfig>) -> Result<u16> {
+    inside_tls(config, |stream| answer_requests(stream))
+}
+
+/// A connection in TLS.
+type Secured = StreamOwned<ServerConnection, TcpStream>;
+
+fn inside_tls(config: &Arc<ServerConfig>, answer: fn(Secured)) -> Result<u16> {
     let config = Arc::clone(config);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -31,7 +43,7 @@ pub(crate) fn tls(config: &Arc<ServerConfig>) -> Result<u16> {
             let config = Arc::clone(&config);
             thread::spawn(move || {
                 if let Ok(connection) = ServerConnection::new(config) {
-                    answer_lines(StreamOwned::new(connection, stream));
+                    answer(StreamOwned::new(connection, stream));
                 }
             });
         }
@@ -59,6 +71,20 @@ fn answer_lines(stream: impl Read + Write) {
         // A peer that has left isn't worth a word.
         let _ = stream.get_mut().write_all(&line.to_ascii_uppercase());
         let _ = stream.get_mut().flush();
+        line.clear();
+    }
+}
+
+fn answer_requests(stream: impl Read + Write) {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    while matches!(stream.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        if line == b"\r\n" {
+            let _ = stream
+                .get_mut()
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            let _ = stream.get_mut().flush();
+        }
         line.clear();
     }
 }

@@ -16,6 +16,7 @@ mod policies;
 mod protocols;
 mod rejection;
 mod resources;
+mod secrets;
 mod statuses;
 mod telemetry;
 mod traffic;
@@ -59,6 +60,7 @@ use protocols::{
     datagrams_reach_a_udp_backend, tls_is_passed_through_by_server_name, tls_is_terminated_for_a_tcp_backend,
 };
 use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
+use secrets::secrets_come_from_a_server_beside_the_proxy;
 use telemetry::{
     access_logs_go_where_an_edge_proxy_says, collectors_are_told_of_metrics, services_are_told_what_an_edge_proxy_says,
     streams_are_logged_where_an_edge_proxy_says,
@@ -144,6 +146,7 @@ e2e::with_each_data_plane! {
     services_watch_and_change_nothing,
     rules_decide_by_where_clients_are,
     rules_decide_by_expressions,
+    secrets_come_from_a_server_beside_the_proxy,
 }
 
 e2e::with_envoy! {

@@ -679,6 +679,11 @@ pub mod envoy {
                 include!("envoy.service.ratelimit.v3.rs");
             }
         }
+        pub mod secret {
+            pub mod v3 {
+                include!("envoy.service.secret.v3.rs");
+            }
+        }
     }
 }
 pub mod google {

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::config::core::v3::api_config_source::ApiType;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+use envoy_types::pb::envoy::config::core::v3::{ApiConfigSource, ApiVersion, GrpcService};
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_validation_context::TrustChainVerification;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
@@ -40,6 +43,13 @@ pub enum SecretKey {
         /// The secret's name in it.
         name: String,
     },
+    /// By SDS from a server of its own.
+    Server {
+        /// The server's cluster.
+        cluster: String,
+        /// What the server calls it.
+        name: String,
+    },
 }
 
 impl SecretKey {
@@ -63,11 +73,55 @@ impl SecretKey {
                 path: path.clone(),
                 name,
             }),
+            (Some(ConfigSourceSpecifier::ApiConfigSource(source)), _) => Ok(Self::Server {
+                cluster: server(&at.field("sds_config").field("api_config_source"), source)?,
+                name,
+            }),
             _ => Err(at
                 .field("sds_config")
-                .error("only ads, self and path_config_source are supported by this proxy")),
+                .error("only ads, self, path_config_source and api_config_source are supported by this proxy")),
         }
     }
+}
+
+/// The cluster of a server that is asked over a stream of gRPC.
+fn server(at: &At<'_>, source: &ApiConfigSource) -> Result<String, Rejection> {
+    fields!(at, source => ApiConfigSource {
+        api_type, transport_api_version, grpc_services;
+        // The node is said in the first message of each stream, which is where servers look for it.
+        ignore set_node_on_first_message_only;
+        refuse cluster_names, refresh_delay, request_timeout, rate_limit_settings, config_validators
+    });
+    if *api_type != i32::from(ApiType::Grpc) {
+        return Err(at.field("api_type").error("only GRPC is supported by this proxy"));
+    }
+    if *transport_api_version != i32::from(ApiVersion::V3) {
+        return Err(at
+            .field("transport_api_version")
+            .error("only V3 is supported by this proxy"));
+    }
+    let at = at.field("grpc_services");
+    let [service] = grpc_services.as_slice() else {
+        return Err(at.error("one service is supported by this proxy"));
+    };
+    let at = at.index(0);
+    fields!(&at, service => GrpcService {
+        target_specifier;
+        ignore;
+        refuse timeout, initial_metadata, retry_policy
+    });
+    let Some(TargetSpecifier::EnvoyGrpc(service)) = target_specifier else {
+        return Err(at
+            .field("target_specifier")
+            .error("only envoy_grpc is supported by this proxy"));
+    };
+    let at = at.field("envoy_grpc");
+    fields!(&at, service => EnvoyGrpc {
+        cluster_name;
+        ignore;
+        refuse authority, retry_policy, max_receive_message_length, skip_envoy_headers
+    });
+    Ok(cluster_name.clone())
 }
 
 /// All secrets that have arrived.

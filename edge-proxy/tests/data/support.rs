@@ -141,12 +141,13 @@ impl Drop for Proxy {
     }
 }
 
-/// An address on which nobody listens.
+/// An address on which nobody listens. It stays taken until this program ends, so that no other test listens there.
 pub(crate) fn nobody() -> SocketAddr {
-    StdListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 /// Waits until a condition holds.

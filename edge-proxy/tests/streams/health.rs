@@ -9,7 +9,7 @@ use edge_proxy::vitals::Flag;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{PATIENCE, Proxy, echo, rest, run, until};
+use crate::support::{PATIENCE, Proxy, echo, nobody, rest, run, until};
 
 /// Probes as fast as they come.
 const CHECKS: &str = ", ignore_health_on_host_removal: true, health_checks: [{timeout: 5s, interval: 0.005s, \
@@ -123,7 +123,7 @@ fn new_settings_of_a_cluster_wait_for_probes_while_the_old_ones_serve() {
 fn a_host_that_takes_no_connections_is_ejected() {
     run(async {
         let proxy = Proxy::start();
-        let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let dead = nobody();
         let detection = ", outlier_detection: {consecutive_5xx: 2, max_ejection_percent: 50, base_ejection_time: 60s}";
         proxy.cluster_with("a", &[echo("").await, dead], detection);
         let listener = proxy.tcp("cluster: a, max_connect_attempts: 2", "");

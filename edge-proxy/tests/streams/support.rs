@@ -1,6 +1,6 @@
 //! A proxy that is configured with Envoy messages, and backends.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -280,6 +280,15 @@ pub(crate) async fn rest<S: tokio::io::AsyncRead + Unpin>(stream: &mut S) -> Str
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     String::from_utf8(bytes).unwrap()
+}
+
+/// An address on which nobody listens. It stays taken until this program ends, so that no other test listens there.
+pub(crate) fn nobody() -> SocketAddr {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 /// A backend that answers datagrams with its name, who asks, and what was asked.

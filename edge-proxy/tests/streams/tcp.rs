@@ -11,13 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
-use crate::support::{Proxy, echo, rest, run, until};
-
-/// An address on which nobody listens.
-fn nobody() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
+use crate::support::{Proxy, echo, nobody, rest, run, until};
 
 async fn exchange(stream: &mut TcpStream, word: &str) -> String {
     stream.write_all(word.as_bytes()).await.unwrap();

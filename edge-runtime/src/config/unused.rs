@@ -16,7 +16,6 @@ use edge_translate::config::{
 pub(super) type Remark = (&'static str, &'static str);
 
 const ALWAYS_READ: &str = "every kind that this version knows is read; the field is ignored";
-const NO_KIND: &str = "this version has no such kind or setting; the field is ignored";
 const NOT_STARTED: &str =
     "in standalone mode the rate limit service is started by hand (docs/standalone.md); the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
@@ -35,7 +34,14 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         rate_limit,
         extension_manager: _,
         extension_managers: _,
-        extension_apis,
+        extension_apis:
+            ExtensionApis {
+                enable_edge_patch_policy: _,
+                enable_backend: _,
+                disable_lua: _,
+                enable_lua: _,
+                enable_sds_secret_ref: _,
+            },
         gateway_api,
         runtime_flags,
         edge_proxy: _,
@@ -74,23 +80,9 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         .filter(|(is_set, _)| *is_set)
         .map(|(_, remark)| remark)
         .collect();
-    remarks.extend(apis(extension_apis));
     remarks.extend(telemetry.iter().flat_map(|telemetry| of_telemetry(telemetry)));
     remarks.extend(of_provider(provider));
     remarks
-}
-
-fn apis(apis: &ExtensionApis) -> impl Iterator<Item = Remark> {
-    let ExtensionApis {
-        enable_edge_patch_policy: _,
-        enable_backend: _,
-        disable_lua: _,
-        enable_lua: _,
-        enable_sds_secret_ref,
-    } = apis;
-    enable_sds_secret_ref
-        .then_some(("extensionApis.enableSDSSecretRef", NO_KIND))
-        .into_iter()
 }
 
 fn of_telemetry(telemetry: &Telemetry) -> Vec<Remark> {

@@ -278,6 +278,7 @@ impl FleetParts {
     /// Replaces a cluster, and the secrets that it brought by those that it brings.
     fn change_cluster(&mut self, was: Option<&ClusterParts>, now: Option<&ClusterParts>) {
         self.change_secrets(was.map_or(&[], |b| &b.secrets), now.map_or(&[], |b| &b.secrets));
+        self.change_servers(was.map_or(&[], |b| &b.servers), now.map_or(&[], |b| &b.servers));
         let cluster = |parts: &ClusterParts| Arc::clone(&parts.cluster);
         self.clusters.change(was.map(cluster), now.map(cluster));
     }
@@ -306,6 +307,7 @@ impl FleetParts {
     pub(super) fn change_outside(&mut self, gone: Vec<ClusterParts>, come: Vec<ClusterParts>) {
         for parts in &come {
             self.change_secrets(&[], &parts.secrets);
+            self.change_servers(&[], &parts.servers);
             *self.outside.entry(parts.cluster.name.clone()).or_default() += 1;
         }
         for parts in come {
@@ -313,6 +315,7 @@ impl FleetParts {
         }
         for parts in gone {
             self.change_secrets(&parts.secrets, &[]);
+            self.change_servers(&parts.servers, &[]);
             let name = &parts.cluster.name;
             let count = self.outside.get(name).copied().unwrap_or_default();
             if count > 1 {
@@ -321,6 +324,14 @@ impl FleetParts {
             }
             self.outside.remove(name);
             self.clusters.change(Some(parts.cluster), None);
+        }
+    }
+
+    /// Replaces clusters of servers that a cluster's secrets come from.
+    fn change_servers(&mut self, gone: &[Arc<Cluster>], come: &[Arc<Cluster>]) {
+        if gone != come {
+            let alone = |servers: &[Arc<Cluster>]| servers.iter().cloned().map(ClusterParts::alone).collect();
+            self.change_outside(alone(gone), alone(come));
         }
     }
 

@@ -38,7 +38,7 @@ impl Placement {
 }
 
 /// `~` and 8 hexadecimal digits of what is set.
-pub(super) fn hashed(value: &impl Serialize) -> String {
+pub(crate) fn hashed(value: &impl Serialize) -> String {
     // Plain data, which always can be written.
     let text = serde_json::to_vec(value).unwrap_or_default();
     format!("~{:.8x}", Sha256::digest(text))

@@ -3,8 +3,8 @@
 use super::pools;
 use edge_ir::{
     Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager,
-    LoadBalancing, Network, Origins, Route, RouteAction, SecretContent, ServerNames, ServerNaming, StreamProxy,
-    UpstreamSettings, UpstreamTls, VirtualHost,
+    LoadBalancing, Network, Origins, Route, RouteAction, SecretContent, SecretSource, ServerNames, ServerNaming,
+    StreamProxy, UpstreamSettings, UpstreamTls, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,13 +83,15 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
         wrong.push(format!("chains name tables {used:?}, there are {tables:?}"));
     }
     let tls = chains(fleet).filter_map(|c| c.tls.as_ref());
-    let mut used: BTreeSet<&str> = tls.flat_map(|t| &t.certificates).map(|s| &**s).collect();
+    let mut sources: Vec<&SecretSource> = tls.flat_map(|t| &t.certificates).collect();
     let upstream = || fleet.clusters.iter().filter_map(|c| c.tls.as_ref());
-    used.extend(
-        upstream()
-            .flat_map(|t| t.client_certificate.iter().chain(&t.authorities))
-            .map(|s| &**s),
-    );
+    sources.extend(upstream().flat_map(|t| t.client_certificate.iter().chain(&t.authorities)));
+    let mut used: BTreeSet<&str> = sources.iter().filter_map(|s| s.of_fleet()).map(|s| &**s).collect();
+    let servers = sources.iter().filter_map(|source| source.server());
+    let unknown = servers.filter(|server| !fleet.clusters.iter().any(|cluster| cluster.name == **server));
+    wrong.extend(unknown.map(|server| format!("a secret comes from {server}, which is no cluster")));
+    let clients = chains(fleet).filter_map(|c| c.tls.as_ref()?.clients.as_ref()?.authorities.as_ref());
+    used.extend(clients.map(|name| &**name));
     let managers = chains(fleet).filter_map(|c| match &c.network {
         Network::Http(manager) => Some(manager),
         Network::Tcp(_) => None,
@@ -99,7 +101,11 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
         _ => None,
     }));
     let verifies = |t: &UpstreamTls| t.naming != ServerNaming::Fixed || !t.subjects.is_empty();
-    if upstream().any(|t| t.authorities.is_none() || !verifies(t)) {
+    // A Backend alone may say in words that any will do (`insecureSkipVerify`).
+    let is_backend = |c: &Cluster| c.origins.iter().any(|origin| &*origin.kind == "Backend");
+    let others = fleet.clusters.iter().filter(|c| !is_backend(c));
+    let mut others = others.filter_map(|c| c.tls.as_ref());
+    if others.any(|t| t.authorities.is_none() || !verifies(t)) {
         wrong.push("a cluster takes any certificate".to_owned());
     }
     let secrets: BTreeSet<&str> = fleet.secrets.iter().map(|s| &*s.name).collect();
@@ -216,7 +222,7 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     let eds = clusters.values().filter_map(|c| match &c.discovery {
         Discovery::Endpoints(set) => Some(&**set),
-        Discovery::Dns(_) | Discovery::OfRequest => None,
+        Discovery::Dns(_) | Discovery::OfRequest | Discovery::Fixed(_) => None,
     });
     let wanted: BTreeSet<&str> = eds.collect();
     // That with the fleet's own proxies is for a cluster of their bootstrap.
@@ -334,7 +340,9 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         );
     }
     let backends = ["Service", "ServiceImport", "Backend", "Pool"];
-    for cluster in fleet.clusters.iter() {
+    // Servers of secrets come from whatever names them.
+    let is_server = |c: &&std::sync::Arc<Cluster>| matches!(c.discovery, Discovery::Fixed(_));
+    for cluster in fleet.clusters.iter().filter(|c| !is_server(c)) {
         ask(&cluster.name, &cluster.origins, &backends);
     }
     for set in fleet.endpoints.iter() {
@@ -343,7 +351,14 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
     // What the system trusts comes from no object.
     let is_ours = |s: &&std::sync::Arc<edge_ir::Secret>| s.content != SecretContent::SystemAuthorities;
     for secret in fleet.secrets.iter().filter(is_ours) {
-        ask(&secret.name, &secret.origins, &["Secret", "BackendTLSPolicy"]);
+        let kinds = [
+            "Secret",
+            "BackendTLSPolicy",
+            "Backend",
+            "Gateway",
+            "ClientTrafficPolicy",
+        ];
+        ask(&secret.name, &secret.origins, &kinds);
     }
     wrong
 }

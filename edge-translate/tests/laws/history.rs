@@ -52,9 +52,10 @@ impl fmt::Debug for Edit {
 /// Settings that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Configuration {
-    /// The defaults, with an extension service that knows two kinds: one of backends, one for rules.
+    /// The defaults, with an extension service that knows two kinds, one of backends, one for rules; Secrets may point to
+    /// servers.
     Cluster,
-    /// Without the service.
+    /// Without any of that.
     Unextended,
     /// Processes on one machine.
     Host,
@@ -69,6 +70,7 @@ impl Configuration {
     pub(crate) fn settings(self) -> Settings {
         let default = Settings {
             extensions: [service()].into(),
+            sds_api: Feature::Enabled,
             ..Settings::default()
         };
         match self {

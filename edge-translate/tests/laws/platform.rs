@@ -332,7 +332,7 @@ pub(crate) fn good_certificate() -> Value {
     pair(pem!("exact-ec.crt"), pem!("exact-ec.key"))
 }
 
-/// Certificates that work, keys of others, text that is none.
+/// Certificates that work, keys of others, text that is none, and what points to servers, or nowhere.
 pub(crate) fn secret() -> impl Strategy<Value = Value> {
     let data = prop_oneof![
         4 => Just(good_certificate()),
@@ -343,8 +343,14 @@ pub(crate) fn secret() -> impl Strategy<Value = Value> {
         1 => Just(pair("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", pem!("exact-ec.key"))),
         1 => Just(json!({"tls.crt": pem!("exact-ec.crt")})),
     ];
-    (metadata(SECRETS), data).prop_map(|(metadata, data)| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "stringData": data})
+    let held = data.prop_map(|data| ("kubernetes.io/tls", data));
+    let url = prop_oneof![4 => Just("/run/sds.sock"), 2 => Just("unix:/run/other.sock"), 1 => Just("https://sds")];
+    let pointed = (url, maybe(&["x", "y"])).prop_map(|(url, name)| {
+        let data = json!({"url": url, "secretName": name});
+        ("gateway.edge/sds", data)
+    });
+    (metadata(SECRETS), prop_oneof![4 => held, 1 => pointed]).prop_map(|(metadata, (kind, data))| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "stringData": data})
     })
 }
 

@@ -71,7 +71,7 @@ impl Encoder {
         put_str(out, NAME, &cluster.name);
         out.extend_from_slice(&self.settings);
         put_metadata(out, METADATA, &cluster.origins);
-        if let Discovery::Dns(localities) = &cluster.discovery {
+        if let Discovery::Dns(localities) | Discovery::Fixed(localities) = &cluster.discovery {
             put_message(out, LOAD_ASSIGNMENT, |out| {
                 put_assignment(out, &cluster.name, localities)
             });
@@ -80,7 +80,7 @@ impl Encoder {
         let entry = Entry::new(cluster.name.clone(), body, cluster.origins.clone());
         let warmed_by = match &cluster.discovery {
             Discovery::Endpoints(set) => Some(set.clone().into()),
-            Discovery::Dns(_) | Discovery::OfRequest => None,
+            Discovery::Dns(_) | Discovery::OfRequest | Discovery::Fixed(_) => None,
         };
         Entry { warmed_by, ..entry }
     }
@@ -136,6 +136,9 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
         }
         Discovery::Dns(_) => lower_dns(&mut message, cluster.upstream.dns.unwrap_or_default()),
         Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
+        Discovery::Fixed(_) => {
+            message.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into()));
+        }
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
     message.transport_socket_matches = cluster.sockets.iter().map(transport_socket).collect();

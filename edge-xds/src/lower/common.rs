@@ -1,13 +1,17 @@
 //! Small messages that many resources use.
 
-use edge_ir::{Fraction, Http2Keepalive, RetryPolicy, SecretName, TextMatcher, Timeout};
+use edge_ir::{ClusterName, Fraction, Http2Keepalive, RetryPolicy, SecretName, SecretSource, TextMatcher, Timeout};
 use envoy_types::{
     pb::{
         envoy::{
             config::core::v3::{
-                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, KeepaliveSettings,
-                SocketAddress, TypedExtensionConfig, address::Address as AddressKind,
-                config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+                self as service, Address, AggregatedConfigSource, ApiConfigSource, ApiVersion, ConfigSource,
+                GrpcService, KeepaliveSettings, SocketAddress, TypedExtensionConfig,
+                address::Address as AddressKind,
+                api_config_source::ApiType,
+                config_source::ConfigSourceSpecifier,
+                grpc_service::{EnvoyGrpc, TargetSpecifier},
+                socket_address::PortSpecifier,
             },
             extensions::transport_sockets::tls::v3::SdsSecretConfig,
             r#type::{
@@ -40,6 +44,41 @@ pub(super) fn secret_from_ads(name: &SecretName) -> SdsSecretConfig {
     SdsSecretConfig {
         name: name.to_string(),
         sds_config: Some(from_ads()),
+    }
+}
+
+/// A secret from wherever it is.
+pub(super) fn secret_from(source: &SecretSource) -> SdsSecretConfig {
+    match source {
+        SecretSource::Fleet(name) => secret_from_ads(name),
+        SecretSource::Server { server, secret } => SdsSecretConfig {
+            name: secret.to_string(),
+            sds_config: Some(from_server(server)),
+        },
+    }
+}
+
+/// From a server of its own, in the form that all servers of secrets know. Connections are closed, not answered without
+/// a certificate, until it has said something.
+fn from_server(server: &ClusterName) -> ConfigSource {
+    let service = GrpcService {
+        target_specifier: Some(TargetSpecifier::EnvoyGrpc(EnvoyGrpc {
+            cluster_name: server.to_string(),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    let source = ApiConfigSource {
+        api_type: ApiType::Grpc.into(),
+        transport_api_version: ApiVersion::V3.into(),
+        grpc_services: vec![service],
+        set_node_on_first_message_only: true,
+        ..Default::default()
+    };
+    ConfigSource {
+        resource_api_version: ApiVersion::V3.into(),
+        config_source_specifier: Some(ConfigSourceSpecifier::ApiConfigSource(source)),
+        ..Default::default()
     }
 }
 

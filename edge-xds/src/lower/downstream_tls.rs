@@ -2,7 +2,7 @@
 
 use super::{
     access,
-    common::{secret_from_ads, text_matcher, yes},
+    common::{secret_from, secret_from_ads, text_matcher, yes},
     listener::lower_version,
 };
 use edge_ir::{CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls};
@@ -53,7 +53,7 @@ pub(super) fn context(tls: &DownstreamTls) -> DownstreamTlsContext {
                 ..Default::default()
             }),
             alpn_protocols: texts(&tls.alpn),
-            tls_certificate_sds_secret_configs: tls.certificates.iter().map(secret_from_ads).collect(),
+            tls_certificate_sds_secret_configs: tls.certificates.iter().map(secret_from).collect(),
             validation_context_type: clients.map(validation),
             ..Default::default()
         }),

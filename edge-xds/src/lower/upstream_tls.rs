@@ -1,6 +1,6 @@
 //! TLS towards backends.
 
-use super::{common::secret_from_ads, listener::lower_version, matches::string_matcher};
+use super::{common::secret_from, listener::lower_version, matches::string_matcher};
 use edge_ir::{ServerNaming, SubjectName, TlsParameters as Parameters, TlsVersion, UpstreamTls, ValueMatcher};
 use envoy_types::{
     pb::envoy::{
@@ -26,7 +26,7 @@ pub(super) fn lower(tls: &UpstreamTls) -> TransportSocket {
                 match_typed_subject_alt_names: tls.subjects.iter().map(subject).collect(),
                 ..Default::default()
             }),
-            validation_context_sds_secret_config: Some(secret_from_ads(authorities)),
+            validation_context_sds_secret_config: Some(secret_from(authorities)),
             ..Default::default()
         });
     // The name that is asked for is the one that is looked for.
@@ -35,7 +35,7 @@ pub(super) fn lower(tls: &UpstreamTls) -> TransportSocket {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(parameters(&tls.parameters)),
             alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
-            tls_certificate_sds_secret_configs: tls.client_certificate.iter().map(secret_from_ads).collect(),
+            tls_certificate_sds_secret_configs: tls.client_certificate.iter().map(secret_from).collect(),
             validation_context_type: validation.map(ValidationContextType::CombinedValidationContext),
             ..Default::default()
         }),
@@ -80,6 +80,7 @@ fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edge_ir::SecretName;
     use prost::Message;
 
     fn lowered(tls: &UpstreamTls) -> CommonTlsContext {
@@ -96,12 +97,12 @@ mod tests {
         let tls = UpstreamTls {
             naming: ServerNaming::Fixed,
             server_name: "app.internal".into(),
-            authorities: Some("ca".into()),
+            authorities: Some(SecretName::from("ca").into()),
             subjects: vec![
                 SubjectName::Dns("app.internal".into()),
                 SubjectName::Uri("spiffe://x".into()),
             ],
-            client_certificate: Some("mine".into()),
+            client_certificate: Some(SecretName::from("mine").into()),
             alpn: vec!["h2".into()],
             parameters: Parameters::default(),
         };

@@ -8,7 +8,7 @@
 use super::{Entry, ResourceType, Snapshot, Source};
 use edge_ir::{
     Cluster, Destination, DownstreamTls, FilterChain, FilterSettings, Listener, Network, Origin, Origins, Route,
-    RouteAction, StreamProxy,
+    RouteAction, SecretSource, StreamProxy,
 };
 use std::collections::BTreeSet;
 
@@ -20,7 +20,10 @@ pub fn owners(snapshot: &Snapshot, kind: ResourceType, name: &str) -> Vec<Origin
     }
     match kind {
         ResourceType::Listener | ResourceType::Routes => {}
-        ResourceType::Cluster => users_of_clusters(snapshot, &BTreeSet::from([name]), &mut found),
+        ResourceType::Cluster => {
+            users_of_clusters(snapshot, &BTreeSet::from([name]), &mut found);
+            users_of_server(snapshot, name, &mut found);
+        }
         ResourceType::Endpoints => {
             let warmed = |entry: &&Entry| entry.warmed_by.as_deref() == Some(name);
             let clusters = entries(snapshot, ResourceType::Cluster).filter(warmed);
@@ -57,6 +60,36 @@ fn users_of_clusters(snapshot: &Snapshot, clusters: &BTreeSet<&str>, found: &mut
     }
 }
 
+/// Those whose secrets a server has.
+fn users_of_server(snapshot: &Snapshot, server: &str, found: &mut BTreeSet<Origin>) {
+    let is_asked = |source: &SecretSource| source.server().is_some_and(|name| &**name == server);
+    for entry in entries(snapshot, ResourceType::Listener) {
+        let Source::Listener(listener) = &entry.source else {
+            continue;
+        };
+        let chains = listener.chains.iter().chain(&listener.default_chain);
+        let uses = |tls: &DownstreamTls| tls.certificates.iter().any(is_asked);
+        chains
+            .filter(|chain| chain.tls.as_ref().is_some_and(uses))
+            .for_each(|chain| add(found, &chain.origins));
+    }
+    users_of_clusters(snapshot, &clusters_with(snapshot, is_asked), found);
+}
+
+/// The clusters that name a secret of which something holds.
+fn clusters_with(snapshot: &Snapshot, holds: impl Fn(&SecretSource) -> bool) -> BTreeSet<&str> {
+    let uses = |cluster: &Cluster| {
+        let tls = cluster.tls.iter();
+        tls.flat_map(|tls| tls.authorities.iter().chain(&tls.client_certificate))
+            .any(&holds)
+    };
+    let clusters = entries(snapshot, ResourceType::Cluster).filter(|entry| match &entry.source {
+        Source::Cluster(cluster) => uses(cluster),
+        _ => false,
+    });
+    clusters.map(|entry| &*entry.name).collect()
+}
+
 fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origin>) {
     for entry in entries(snapshot, ResourceType::Listener) {
         let Source::Listener(listener) = &entry.source else {
@@ -65,22 +98,15 @@ fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origi
         let chains = listener.chains.iter().chain(&listener.default_chain);
         let uses = |tls: &DownstreamTls| {
             let authorities = tls.clients.iter().filter_map(|clients| clients.authorities.as_ref());
-            tls.certificates.iter().chain(authorities).any(|name| &**name == secret)
+            let certificates = tls.certificates.iter().filter_map(SecretSource::of_fleet);
+            certificates.chain(authorities).any(|name| &**name == secret)
         };
         chains
             .filter(|chain| chain.tls.as_ref().is_some_and(uses) || injects(chain, secret))
             .for_each(|chain| add(found, &chain.origins));
     }
-    let uses = |cluster: &Cluster| {
-        let tls = cluster.tls.iter();
-        let mut names = tls.flat_map(|tls| tls.authorities.iter().chain(&tls.client_certificate));
-        names.any(|name| &**name == secret)
-    };
-    let clusters = entries(snapshot, ResourceType::Cluster).filter(|entry| match &entry.source {
-        Source::Cluster(cluster) => uses(cluster),
-        _ => false,
-    });
-    users_of_clusters(snapshot, &clusters.map(|entry| &*entry.name).collect(), found);
+    let is_named = |source: &SecretSource| source.of_fleet().is_some_and(|name| &**name == secret);
+    users_of_clusters(snapshot, &clusters_with(snapshot, is_named), found);
 }
 
 /// Whether a filter of a chain puts a secret into requests.

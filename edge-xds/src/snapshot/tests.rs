@@ -94,3 +94,19 @@ fn a_certificate_belongs_to_the_listeners_that_show_it() {
         ["Gateway/default/gw", "Secret/default/default/cert"]
     );
 }
+
+#[test]
+fn a_server_of_secrets_belongs_to_those_who_name_it() {
+    let mut fleet = sample::fleet(Vec::new(), &["sds"]);
+    let mut listener = edge_ir::Listener::clone(&sample::tls_listener(443, "default/gw/http", "default/cert"));
+    let tls = listener.chains[0].tls.as_mut().unwrap();
+    tls.certificates = vec![edge_ir::SecretSource::Server {
+        server: "sds".into(),
+        secret: "www".into(),
+    }];
+    fleet.listeners = Arc::new(vec![Arc::new(listener)]);
+    assert_eq!(
+        owners_of(&fleet, ResourceType::Cluster, "sds"),
+        ["Gateway/default/gw", "Service/default/sds"]
+    );
+}

@@ -25,6 +25,8 @@ use tokio::{
 pub const PROXIES: &str = "app.kubernetes.io/name=edge,app.kubernetes.io/component=proxy";
 /// Labels of the controller's pods.
 pub const CONTROLLERS: &str = "control-plane=edge-gateway";
+/// Labels of the pods that count global rate limits.
+pub const RATE_LIMITS: &str = "app.kubernetes.io/name=edge-ratelimit,app.kubernetes.io/component=ratelimit";
 /// Where both the controller and its proxies show their pages, unless a proxy's bootstrap says otherwise.
 const ADMIN_PORT: u16 = edge_ir::pod_port::ADMIN;
 /// Longest wait for a page.
@@ -66,6 +68,11 @@ impl Place {
         Which::Labelled(self.labels.as_deref().unwrap_or(CONTROLLERS))
     }
 
+    /// The service of global rate limits.
+    pub fn rate_limits(&self) -> Which<'_> {
+        Which::Labelled(self.labels.as_deref().unwrap_or(RATE_LIMITS))
+    }
+
     /// The pods there.
     ///
     /// # Errors
@@ -92,7 +99,7 @@ pub struct Running {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Where its program shows its pages, on loopback.
+    /// Where its program shows its pages.
     pub admin_port: u16,
 }
 

@@ -150,7 +150,11 @@ fn certificate(world: &[Object], text: &str) {
             .filter_map(|c| c.tls.as_ref())
             .flat_map(|t| &t.certificates)
             .collect();
-        assert!(named.iter().all(|name| fleet.secrets.iter().any(|s| s.name == **name)));
+        assert!(
+            named
+                .iter()
+                .all(|name| fleet.secrets.iter().any(|s| Some(&s.name) == name.of_fleet()))
+        );
     }
 }
 

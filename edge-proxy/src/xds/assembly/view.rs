@@ -88,6 +88,17 @@ impl Assembly {
             .collect()
     }
 
+    /// What is wanted of servers of secrets: names, by the server's cluster.
+    pub fn wanted_of_servers(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for key in self.wanted_secrets() {
+            if let SecretKey::Server { cluster, name } = key {
+                wanted.entry(cluster.clone()).or_default().insert(name.clone());
+            }
+        }
+        wanted
+    }
+
     /// The clusters whose host names must be resolved.
     pub fn dns_clusters(&self) -> Vec<(Arc<str>, DnsSpec)> {
         self.clusters
@@ -152,6 +163,7 @@ impl Assembly {
                 versions.remove(name);
                 false
             }
+            SecretKey::Server { .. } => wanted.contains(key),
             _ => true,
         });
     }

@@ -16,6 +16,7 @@ use crate::{
         origin,
         precedence::Seniority,
         reference::{Referent, Referrer},
+        secrets::{Flaw, Pointer, Provided, is_pointer},
         tls::Asked,
     },
 };
@@ -43,7 +44,7 @@ pub(crate) struct Trust {
     /// As the cluster has it.
     pub(crate) tls: UpstreamTls,
     /// What its `authorities` name.
-    pub(crate) authorities: Option<Arc<Secret>>,
+    pub(crate) authorities: Option<Provided>,
     /// The certificate that the backend itself asks for, by its Secret.
     pub(crate) client_certificate: Option<Id>,
     /// What the backend itself says of handshakes.
@@ -90,7 +91,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
         tls: UpstreamTls {
             naming: ServerNaming::Fixed,
             server_name: (&*policy.spec.validation.hostname).into(),
-            authorities: Some(authorities.name.clone()),
+            authorities: Some(authorities.source()),
             subjects: subjects(policy)?,
             client_certificate: None,
             alpn: Vec::new(),
@@ -177,7 +178,7 @@ pub(crate) struct AuthorityProblem {
 /// The authorities of a policy, and what is wrong with those that are missing.
 pub(crate) struct Authorities {
     /// All that can be used; none if there is nothing to trust.
-    pub(crate) authorities: Option<Arc<Secret>>,
+    pub(crate) authorities: Option<Provided>,
     /// One entry a reference that can't be used.
     pub(crate) problems: Vec<AuthorityProblem>,
 }
@@ -213,6 +214,9 @@ pub(crate) fn authorities(reader: &Reader<'_>, holder: &Holder<'_>) -> Authoriti
     if holder.references.is_empty() {
         return well_known(holder.well_known);
     }
+    if let Some(found) = elsewhere(reader, holder) {
+        return found;
+    }
     let from = Referrer::of(holder.kind, &metadata.namespace);
     let texts = holder.references.iter().map(|reference| {
         let to = Referent {
@@ -229,16 +233,54 @@ pub(crate) fn authorities(reader: &Reader<'_>, holder: &Holder<'_>) -> Authoriti
     let name = format!("{kind}/{}/{}/ca.crt", metadata.namespace, metadata.name);
     let origin = origin::origin(holder.kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
     let authorities = (!bundle.is_empty()).then(|| {
-        Arc::new(Secret {
+        Provided::Held(Arc::new(Secret {
             name: name.into(),
             content: SecretContent::Authorities {
                 bundle: bundle.into(),
                 revoked: None,
             },
             origins: Arc::new([origin]),
-        })
+        }))
     });
     Authorities { authorities, problems }
+}
+
+/// Authorities that a server of secrets has; none where no reference is to a Secret that points to one. It names all that
+/// is trusted: what else there is can't be put together with what nobody here sees.
+fn elsewhere(reader: &Reader<'_>, holder: &Holder<'_>) -> Option<Authorities> {
+    let secrets = holder.references.iter().filter_map(|reference| {
+        let is_secret = reference.group.is_empty() && reference.kind == *"Secret";
+        let id = reader.id(&holder.metadata.namespace, &reference.name);
+        is_secret.then(|| reader.secret(id)).flatten()
+    });
+    let pointers: Vec<&api::Secret> = secrets
+        .map(|secret| &**secret)
+        .filter(|secret| is_pointer(secret))
+        .collect();
+    let (first, more) = pointers.split_first()?;
+    let read = if !more.is_empty() {
+        Err("Multiple SDS reference secrets are not supported.".to_owned())
+    } else if holder.references.len() > 1 {
+        Err("Cannot mix SDS reference secrets with other CA certificate types.".to_owned())
+    } else {
+        Pointer::read(reader, first).map_err(|flaw| match flaw {
+            Flaw::Disabled => "SDS Secret reference is not enabled in EdgeGateway configuration.".to_owned(),
+            Flaw::Invalid(why) => format!("Invalid SDS reference secret {}: {why}.", first.metadata.name),
+        })
+    };
+    Some(match read {
+        Ok(pointer) => Authorities {
+            authorities: Some(Provided::Elsewhere(Arc::new(pointer))),
+            problems: Vec::new(),
+        },
+        Err(message) => Authorities {
+            authorities: None,
+            problems: vec![AuthorityProblem {
+                reason: "InvalidCACertificateRef",
+                message,
+            }],
+        },
+    })
 }
 
 fn problem(unusable: Unusable<'_>) -> AuthorityProblem {
@@ -265,7 +307,7 @@ fn well_known(which: Option<&WellKnownCa>) -> Authorities {
     let message = match which {
         Some(WellKnownCa::System) => {
             return Authorities {
-                authorities: Some(system_authorities()),
+                authorities: Some(Provided::Held(system_authorities())),
                 problems: Vec::new(),
             };
         }

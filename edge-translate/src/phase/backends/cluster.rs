@@ -4,7 +4,12 @@ use super::{backend_tls::Trust, endpoints, set, settings, zones};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
-    phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
+    phase::{
+        gateways::telemetry::Telemetry,
+        listeners::client_certificate,
+        precedence::Seniority,
+        secrets::{Provided, needs},
+    },
 };
 use edge_ir::{
     AppProtocol, Cluster, ClusterName, ClusterStats, CustomObjects, Discovery, Endpoint, EndpointAddress,
@@ -13,13 +18,15 @@ use edge_ir::{
 };
 use std::{net::IpAddr, sync::Arc};
 
-/// A cluster and the secrets that it names.
+/// A cluster, and what a fleet has to have for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterParts {
     /// The cluster.
     pub(crate) cluster: Arc<Cluster>,
     /// Authorities to trust and the certificate to show.
     pub(crate) secrets: Box<[Arc<Secret>]>,
+    /// Clusters of servers that have secrets which it names.
+    pub(crate) servers: Box<[Arc<Cluster>]>,
 }
 
 /// A host that is found by its name, or at its address.
@@ -35,6 +42,15 @@ pub(crate) struct NamedHost<'a> {
 }
 
 impl ClusterParts {
+    /// A cluster that needs nothing else.
+    pub(crate) fn alone(cluster: Arc<Cluster>) -> Self {
+        Self {
+            cluster,
+            secrets: Box::default(),
+            servers: Box::default(),
+        }
+    }
+
     /// The cluster of one host that is no backend.
     pub(crate) fn at_host(name: ClusterName, at: NamedHost<'_>) -> Self {
         let ip: Option<IpAddr> = at.host.parse().ok();
@@ -72,6 +88,7 @@ impl ClusterParts {
                 origins: Arc::default(),
             }),
             secrets: authorities.into_iter().collect(),
+            servers: Box::default(),
         }
     }
 }
@@ -88,18 +105,17 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
     let discovery = discovery(reader, fleet, backend, &variant);
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     let settings = settings::settings(reader, backend.port, &variant);
-    let mut secrets: Vec<Arc<Secret>> = Vec::new();
+    let mut named: Vec<Provided> = Vec::new();
     let mut secured = |trust: &Trust| {
-        let (tls, named) = secure(reader, fleet, backend.protocol, trust);
-        secrets.extend(named);
+        let (tls, provided) = secure(reader, fleet, backend.protocol, trust);
+        named.extend(provided);
         tls
     };
     let (tls, sockets) = match reader.set_behind(backend.port) {
         Some(set) if variant.encryption != Encryption::Client => sockets(reader, &set, &set_name, secured),
         _ => (settings.ok().and_then(|s| s.tls).map(&mut secured), Vec::new()),
     };
-    secrets.sort_by(|a, b| a.name.cmp(&b.name));
-    secrets.dedup_by(|a, b| a.name == b.name);
+    let (secrets, servers) = needs(named);
     let cluster = Cluster {
         name: reader.cluster_name(backend),
         discovery,
@@ -116,7 +132,8 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
     };
     ClusterParts {
         cluster: Arc::new(cluster),
-        secrets: secrets.into(),
+        secrets,
+        servers,
     }
 }
 
@@ -179,19 +196,19 @@ fn secure(
     fleet: FleetId,
     protocol: AppProtocol,
     trust: &Trust,
-) -> (UpstreamTls, Box<[Arc<Secret>]>) {
-    let own = trust.client_certificate.and_then(|id| secret(reader, id));
+) -> (UpstreamTls, impl Iterator<Item = Provided> + use<>) {
+    let own = trust.client_certificate.and_then(|id| certificate(reader, id));
     let defaults = reader.fleet_shape(fleet).map(|shape| &shape.backend_tls);
     let shown = own.or_else(|| match client_certificate(reader, fleet) {
         Shown::OfGateway(certificate) => certificate,
-        Shown::Unsaid => secret(reader, defaults?.certificate?),
+        Shown::Unsaid => certificate(reader, defaults?.certificate?),
     });
     let asked = match defaults {
         Some(defaults) => trust.asked.over(&defaults.asked),
         None => trust.asked.clone(),
     };
     let tls = UpstreamTls {
-        client_certificate: shown.as_ref().map(|c| c.name.clone()),
+        client_certificate: shown.as_ref().map(Provided::source),
         // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
         alpn: match (&asked.alpn, protocol) {
             (Some(alpn), _) => alpn.clone(),
@@ -201,7 +218,7 @@ fn secure(
         parameters: asked.parameters(),
         ..trust.tls.clone()
     };
-    (tls, trust.authorities.iter().cloned().chain(shown).collect())
+    (tls, trust.authorities.clone().into_iter().chain(shown))
 }
 
 /// What Gateways of a fleet say of the certificate that backends are shown.
@@ -209,7 +226,7 @@ enum Shown {
     /// Nothing.
     Unsaid,
     /// They name one; none where it can't be used.
-    OfGateway(Option<Arc<Secret>>),
+    OfGateway(Option<Provided>),
 }
 
 /// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
@@ -229,12 +246,12 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Shown {
         return Shown::Unsaid;
     }
     let usable = named.find_map(Result::ok);
-    Shown::OfGateway(usable.and_then(|certificate| secret(reader, certificate.id)))
+    Shown::OfGateway(usable.and_then(|named| certificate(reader, named.id)))
 }
 
-fn secret(reader: &Reader<'_>, certificate: Id) -> Option<Arc<Secret>> {
-    let certificate = reader.certificate(certificate)?.as_ref().ok()?;
-    Some(Arc::clone(&certificate.secret))
+fn certificate(reader: &Reader<'_>, secret: Id) -> Option<Provided> {
+    let certificate = reader.certificate(secret)?.as_ref().ok()?;
+    Some(certificate.provided.clone())
 }
 
 /// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only. Where a

@@ -38,7 +38,7 @@ fn parts(reader: &Reader<'_>, fleet: FleetId, collector: &Collector) -> ClusterP
                     name,
                     ..Cluster::clone(&parts.cluster)
                 }),
-                secrets: parts.secrets,
+                ..parts
             }
         }
     }

@@ -12,23 +12,24 @@ use crate::{
     phase::{
         hostname, origin,
         reference::{self, SecretRefusal},
+        secrets::{Flaw, Pointer, Provided, is_pointer},
     },
     status::{Condition, sentence},
 };
-use edge_ir::{Secret, SecretBytes, SecretContent, SecretName};
+use edge_ir::{Secret, SecretBytes, SecretContent};
 use std::sync::Arc;
 
 mod pem;
 
 use pem::Leaf;
 
-/// A Secret that is a certificate.
+/// A Secret that is a certificate, or points to one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerCertificate {
-    /// What matters of the certificate itself.
-    leaf: Leaf,
-    /// As a secret of a fleet, named `<namespace>/<name>`.
-    pub(crate) secret: Arc<Secret>,
+    /// What matters of the certificate itself; not known of one that a server of secrets has.
+    leaf: Option<Leaf>,
+    /// Where proxies get it: a secret of a fleet is named `<namespace>/<name>`.
+    pub(crate) provided: Provided,
 }
 
 /// What listeners see of a certificate. A renewed one mostly looks the same, so that no listener is judged again.
@@ -36,12 +37,19 @@ pub(crate) struct ServerCertificate {
 pub(crate) struct CertificateView {
     /// The Secret.
     pub(crate) id: Id,
-    /// Its name in a fleet.
-    pub(crate) name: SecretName,
+    /// Namespace and name of the Secret.
+    name: Arc<str>,
+    /// What it says; not known of one that a server of secrets has.
+    pub(crate) known: Option<Known>,
+}
+
+/// What can be read in a certificate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
     /// Host names that it is for, lower case, sorted.
     pub(crate) names: Vec<String>,
     /// The algorithm of its key.
-    pub(crate) algorithm: &'static str,
+    algorithm: &'static str,
     /// Whether clients take it, as far as the time goes.
     date: Date,
 }
@@ -61,7 +69,25 @@ enum Date {
 pub(crate) fn certificate(reader: &Reader<'_>, id: Id) -> Option<Result<Arc<ServerCertificate>, Arc<str>>> {
     let secret = reader.secret(id).filter(|_| reader.is_certificate(id))?;
     let name = format!("{}/{}", secret.metadata.namespace, secret.metadata.name);
-    Some(read(secret, &name).map(Arc::new).map_err(Into::into))
+    let read = match is_pointer(secret) {
+        true => elsewhere(reader, secret, &name),
+        false => read(secret, &name),
+    };
+    Some(read.map(Arc::new).map_err(Into::into))
+}
+
+/// The certificate that a server of secrets has.
+fn elsewhere(reader: &Reader<'_>, secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
+    let pointer = Pointer::read(reader, secret).map_err(|flaw| match flaw {
+        Flaw::Disabled => format!(
+            "SDS Secret {name} cannot be used because SDS Secret references are not enabled in EdgeGateway configuration"
+        ),
+        Flaw::Invalid(why) => format!("secret {name} is not a valid SDS reference secret: {why}"),
+    })?;
+    Ok(ServerCertificate {
+        leaf: None,
+        provided: Provided::Elsewhere(Arc::new(pointer)),
+    })
 }
 
 /// What listeners see of a certificate; none when the Secret is gone.
@@ -70,13 +96,15 @@ pub(crate) fn view(reader: &Reader<'_>, id: Id) -> Option<Result<Arc<Certificate
         Ok(certificate) => certificate,
         Err(error) => return Some(Err(Arc::clone(error))),
     };
-    let leaf = &certificate.leaf;
-    Some(Ok(Arc::new(CertificateView {
-        id,
-        name: certificate.secret.name.clone(),
+    let known = |leaf: &Leaf| Known {
         names: leaf.names.clone(),
         algorithm: leaf.algorithm,
         date: date(reader, leaf),
+    };
+    Some(Ok(Arc::new(CertificateView {
+        id,
+        name: format!("{}/{}", reader.text(id.namespace), reader.text(id.name)).into(),
+        known: certificate.leaf.as_ref().map(known),
     })))
 }
 
@@ -181,7 +209,7 @@ impl CertificateView {
     /// Reason and message, if it isn't time for it.
     pub(super) fn flaw_of_date(&self) -> Option<(&'static str, String)> {
         let name = &self.name;
-        match self.date {
+        match self.known.as_ref()?.date {
             Date::Current => None,
             Date::Early(from) => Some((
                 "CertificateNotYetValid",
@@ -304,31 +332,34 @@ fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
         Arc::clone(&metadata.name),
     );
     Ok(ServerCertificate {
-        leaf,
-        secret: Arc::new(Secret {
+        leaf: Some(leaf),
+        provided: Provided::Held(Arc::new(Secret {
             name: name.into(),
             content: SecretContent::Certificate {
                 chain: chain.into(),
                 key: SecretBytes::new(Arc::clone(&key.0)),
             },
             origins: Arc::new([origin]),
-        }),
+        })),
     })
 }
 
 /// Two certificates for the same name must differ in their key's algorithm, or a handshake couldn't choose.
 fn unlike(before: &[Arc<CertificateView>], new: Arc<CertificateView>) -> Result<Arc<CertificateView>, RefError> {
-    let clash = before
-        .iter()
-        .filter(|c| c.algorithm == new.algorithm)
-        .find_map(|c| c.names.iter().find(|n| new.names.contains(n)));
+    let Some(known) = &new.known else {
+        return Ok(new);
+    };
+    let alike = before.iter().filter_map(|c| c.known.as_ref());
+    let clash = alike
+        .filter(|other| other.algorithm == known.algorithm)
+        .find_map(|other| other.names.iter().find(|n| known.names.contains(n)));
     match clash {
         None => Ok(new),
         Some(domain) => Err(RefError {
             permitted: true,
             message: format!(
                 "{} public key algorithm must be unique, certificate domain {domain} has a conflicting algorithm [{}]",
-                new.name, new.algorithm
+                new.name, known.algorithm
             ),
         }),
     }
@@ -367,18 +398,31 @@ fn overlap(a: &Candidate, b: &Candidate) -> Option<Condition> {
         );
         return Some(Condition::yes(OVERLAP, "OverlappingHostnames", message));
     }
-    let pairs = || {
-        a.certificates
-            .iter()
-            .flat_map(|c| &c.names)
-            .flat_map(|x| b.certificates.iter().flat_map(|c| &c.names).map(move |y| (x, y)))
-    };
-    let (x, y) = pairs().find(|(x, y)| hostname::intersect(x, y).is_some())?;
+    if is_opaque(&a.certificates) || is_opaque(&b.certificates) {
+        let message = format!(
+            "Which names the certificates of this listener and of {other} have isn't known where a server of secrets has \
+             them. A client that uses one HTTP/2 connection for names of both is answered 421 and has to open another."
+        );
+        return Some(Condition::yes(OVERLAP, "SDSCertificateOpaque", message));
+    }
+    let mut pairs = names(&a.certificates).flat_map(|x| names(&b.certificates).map(move |y| (x, y)));
+    let (x, y) = pairs.find(|(x, y)| hostname::intersect(x, y).is_some())?;
     let message = format!(
         "The certificate SAN {x} overlaps with the certificate SAN {y} in {other}. A \
          client that uses one HTTP/2 connection for both is answered 421 and has to open another."
     );
     Some(Condition::yes(OVERLAP, "OverlappingCertificates", message))
+}
+
+/// Whether the names of a certificate aren't known, so that it may have any.
+pub(super) fn is_opaque(certificates: &[Arc<CertificateView>]) -> bool {
+    certificates.iter().any(|certificate| certificate.known.is_none())
+}
+
+/// The names of certificates, as far as they are known.
+pub(super) fn names(certificates: &[Arc<CertificateView>]) -> impl Iterator<Item = &String> {
+    let known = certificates.iter().filter_map(|certificate| certificate.known.as_ref());
+    known.flat_map(|known| &known.names)
 }
 
 fn gateway_suffix(a: &Candidate, b: &Candidate) -> String {

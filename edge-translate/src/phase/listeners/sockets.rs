@@ -18,11 +18,12 @@ use crate::{
         hostname,
         policies::client::{ClientTraffic, Http3},
         routes::bound,
+        secrets::{Provided, needs},
     },
 };
 use edge_ir::{
     Carrier, DownstreamTls, FilterChain, GuardSet, HttpManager, IpFamily, Listener, Network, Origin, Origins,
-    PortProtocol, RouteTableName, Secret, SecretName, ServerNames, SocketSettings, StreamProxy, TlsVersion,
+    PortProtocol, RouteTableName, Secret, ServerNames, SocketSettings, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -76,8 +77,8 @@ pub(crate) struct SocketListener {
     port: u16,
     protocol: Protocol,
     http3: Http3,
-    /// Server certificates: the Secret, and its name in the fleet.
-    certificates: Vec<(Id, SecretName)>,
+    /// Server certificates, by their Secrets.
+    certificates: Vec<Id>,
     /// Which clients may connect, where they must say who they are.
     clients: Option<Arc<ClientTrust>>,
     /// How clients are treated.
@@ -109,7 +110,7 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
         port: listener.port,
         protocol: listener.protocol.clone(),
         http3: listener.http3(),
-        certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
+        certificates: certificates.map(|c| c.id).collect(),
         clients: listener.clients.clone(),
         traffic: Arc::clone(&listener.traffic),
         table: listener.table.clone(),
@@ -286,7 +287,7 @@ fn secure_chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> F
     FilterChain {
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
-        tls: Some(downstream_tls(listener, &ALPN)),
+        tls: Some(downstream_tls(reader, listener, &ALPN)),
         connections: listener.traffic.connections,
         network: http(
             reader,
@@ -307,11 +308,17 @@ fn server_names(names: Vec<Arc<str>>) -> ServerNames {
     }
 }
 
-fn downstream_tls(listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
+/// The server certificates of a listener.
+fn provided<'a>(reader: &'a Reader<'_>, listener: &'a SocketListener) -> impl Iterator<Item = &'a Provided> {
+    let certificates = listener.certificates.iter();
+    certificates.filter_map(|id| Some(&reader.certificate(*id)?.as_ref().ok()?.provided))
+}
+
+fn downstream_tls(reader: &Reader<'_>, listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
     let tls = &listener.traffic.tls;
     let parameters = &tls.parameters;
     DownstreamTls {
-        certificates: listener.certificates.iter().map(|(_, name)| name.clone()).collect(),
+        certificates: provided(reader, listener).map(|provided| provided.source()).collect(),
         min_version: parameters.min_version.unwrap_or(TlsVersion::V1_2),
         max_version: parameters.max_version.unwrap_or(TlsVersion::V1_3),
         alpn: tls
@@ -356,16 +363,18 @@ fn tables(served: &[SocketListener], listener: &Listener) -> Vec<(RouteTableName
 fn clusters(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<ClusterParts> {
     let used = served.iter().flat_map(|l| reader.filters(l.id));
     let asked = used.flat_map(|key| filters::clusters(reader, key));
-    let by_name: BTreeMap<_, _> = asked.map(|parts| (parts.cluster.name.clone(), parts)).collect();
+    let certificates = served.iter().flat_map(|listener| provided(reader, listener));
+    let (_, servers) = needs(certificates.cloned());
+    let servers = servers.into_iter().map(ClusterParts::alone);
+    let all = asked.chain(servers);
+    let by_name: BTreeMap<_, _> = all.map(|parts| (parts.cluster.name.clone(), parts)).collect();
     by_name.into_values().collect()
 }
 
 fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
-    let named = served.iter().flat_map(|l| &l.certificates);
-    let certificates = named.filter_map(|(id, name)| {
-        let certificate = reader.certificate(*id)?.as_ref().ok()?;
-        Some((name.clone(), Arc::clone(&certificate.secret)))
-    });
+    let certificates = served.iter().flat_map(|listener| provided(reader, listener));
+    let held = certificates.filter_map(Provided::held);
+    let certificates = held.map(|secret| (secret.name.clone(), Arc::clone(secret)));
     let trusted = served.iter().filter_map(|l| l.clients.as_ref());
     let authorities = trusted.filter_map(|trust| trust.authorities.as_ref());
     let authorities = authorities.map(|secret| (secret.name.clone(), Arc::clone(secret)));

@@ -1,6 +1,9 @@
 //! What routes see of listeners: all but their certificates, so that a renewed one attaches no route again.
 
-use super::fleet::{ListenerState, Serving};
+use super::{
+    certificate,
+    fleet::{ListenerState, Serving},
+};
 use crate::{
     api::{self, Kind, Protocol, Text},
     engine::reader::Reader,
@@ -137,14 +140,12 @@ fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: 
     }
 }
 
-/// Whether a client may reuse the listener's connections for a name, because a certificate of it holds the name
-/// (RFC 9113 §9.1.1). Names that no certificate holds aren't listed: they answer 404, and a port with thousands of
+/// Whether a client may reuse the listener's connections for a name, because a certificate of it holds the name, or may
+/// hold it (RFC 9113 §9.1.1). Names that no certificate holds aren't listed: they answer 404, and a port with thousands of
 /// listeners doesn't name each in the table of each.
 fn is_certified(state: &ListenerState, name: &str) -> bool {
-    let names = state.certificates.iter().flat_map(|c| &c.names);
-    names
-        .into_iter()
-        .any(|certified| hostname::intersect(certified, name).is_some())
+    let mut names = certificate::names(&state.certificates);
+    certificate::is_opaque(&state.certificates) || names.any(|certified| hostname::intersect(certified, name).is_some())
 }
 
 /// Whether a name that a client asks for on a port chooses between listeners of these protocols.

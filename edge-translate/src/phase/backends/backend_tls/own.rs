@@ -5,7 +5,10 @@ use crate::{
     api::{Backend, BackendTlsSettings, Kind},
     engine::reader::Reader,
     name::{BackendKind, BackendPort},
-    phase::tls::{Asked, Parameters, elsewhere},
+    phase::{
+        secrets::Provided,
+        tls::{Asked, Parameters, elsewhere},
+    },
 };
 use edge_ir::{ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
@@ -46,7 +49,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
         tls: UpstreamTls {
             naming,
             server_name,
-            authorities: authorities.as_ref().map(|a| a.name.clone()),
+            authorities: authorities.as_ref().map(Provided::source),
             subjects,
             client_certificate: None,
             alpn: Vec::new(),
@@ -58,7 +61,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
     })
 }
 
-fn anchors(reader: &Reader<'_>, own: &Own<'_>) -> Result<Arc<edge_ir::Secret>, String> {
+fn anchors(reader: &Reader<'_>, own: &Own<'_>) -> Result<Provided, String> {
     let Authorities { authorities, problems } = authorities(
         reader,
         &Holder {

@@ -10,9 +10,12 @@ use crate::{
         edge_proxy::telemetry::{MetricSink as Spec, MetricSinkType, OpenTelemetryMetrics, ProxyMetrics},
     },
     name::{BackendKind, BackendPort},
-    phase::backends::{
-        backend_tls::{BackendTls, Trust},
-        defaults::TlsDefaults,
+    phase::{
+        backends::{
+            backend_tls::{BackendTls, Trust},
+            defaults::TlsDefaults,
+        },
+        secrets::Provided,
     },
     settings::Platform,
 };
@@ -162,7 +165,11 @@ fn tls(trust: &Trust, defaults: &TlsDefaults) -> Result<MetricTls, String> {
     if trust.client_certificate.is_some() {
         return Err("a collector of metrics can't be shown a client certificate".to_owned());
     }
-    let authorities = trust.authorities.as_ref().map(|secret| &secret.content);
+    let authorities = trust
+        .authorities
+        .as_ref()
+        .and_then(Provided::held)
+        .map(|secret| &secret.content);
     let (ServerNaming::Fixed, Some(authorities)) = (trust.tls.naming, authorities) else {
         return Err("TLS of a collector of metrics needs a server name, and authorities to trust".to_owned());
     };

@@ -49,7 +49,7 @@ pub(super) fn cluster(ours: Ours) -> ClusterParts {
     let tls = UpstreamTls {
         naming: ServerNaming::Fixed,
         server_name: Arc::clone(&ours.name),
-        authorities: Some(authorities.name.clone()),
+        authorities: Some(authorities.name.clone().into()),
         subjects: vec![SubjectName::Dns(ours.name)],
         client_certificate: None,
         alpn,

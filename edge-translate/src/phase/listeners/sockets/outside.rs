@@ -34,7 +34,7 @@ pub(super) fn parts(reader: &Reader<'_>, service: &OutsideService) -> ClusterPar
             upstream: Arc::clone(&variant.upstream),
             ..Cluster::clone(&parts.cluster)
         }),
-        secrets: parts.secrets,
+        ..parts
     }
 }
 
@@ -47,7 +47,7 @@ fn tls(service: &OutsideService, authorities: &Secret) -> UpstreamTls {
     UpstreamTls {
         naming: ServerNaming::Fixed,
         server_name,
-        authorities: Some(authorities.name.clone()),
+        authorities: Some(authorities.name.clone().into()),
         // Without a name any certificate of a known authority would do.
         subjects: vec![subject],
         client_certificate: None,

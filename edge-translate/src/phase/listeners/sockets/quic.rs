@@ -50,7 +50,7 @@ fn chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> FilterCh
     FilterChain {
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
-        tls: Some(tls(listener)),
+        tls: Some(tls(reader, listener)),
         connections: listener.traffic.connections,
         network,
         origins: Arc::new([listener.origin.clone()]),
@@ -58,14 +58,14 @@ fn chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> FilterCh
 }
 
 /// There is no QUIC with anything but TLS 1.3 (RFC 9001 §4.2), whose cipher suites nobody chooses.
-fn tls(listener: &SocketListener) -> DownstreamTls {
+fn tls(reader: &Reader<'_>, listener: &SocketListener) -> DownstreamTls {
     let offered = ALPN.iter().map(|protocol| Arc::from(*protocol));
     DownstreamTls {
         min_version: TlsVersion::V1_3,
         max_version: TlsVersion::V1_3,
         alpn: offered.collect(),
         ciphers: Vec::new(),
-        ..downstream_tls(listener, &ALPN)
+        ..downstream_tls(reader, listener, &ALPN)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn chains(reader: &Reader<'_>, listener: &SocketListener, bound: u16)
     let (word, tls) = match listener.certificates.is_empty() {
         true => ("passthrough", None),
         // What is spoken inside is nobody's business, so no protocol is offered.
-        false => ("terminate", Some(downstream_tls(listener, &[]))),
+        false => ("terminate", Some(downstream_tls(reader, listener, &[]))),
     };
     let stat_prefix: Arc<str> = format!("tls-{word}-{bound}").into();
     let mut chains = Vec::new();

@@ -3,9 +3,7 @@
 //!
 //! While the server is away everything goes on with the last good configuration.
 
-mod connect;
-
-use std::hash::{BuildHasher, RandomState};
+pub(crate) use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,9 +18,10 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use self::connect::{chain, connect};
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
+use crate::discovery::Backoff;
+use crate::discovery::connect::{chain, connect};
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::{DeltaClient, Unusable};
@@ -41,41 +40,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Types of which what others refer to is asked for. Only clusters and listeners refer to anything.
 const BY_REFERENCE: &[Kind] = &[Kind::Assignment, Kind::Routes, Kind::Secret];
-
-/// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
-#[derive(Debug)]
-struct Backoff {
-    next: Duration,
-}
-
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(10);
-    const LAST: Duration = Duration::from_secs(15);
-
-    /// At the first pause.
-    fn new() -> Self {
-        Self { next: Self::FIRST }
-    }
-
-    /// Back to the first pause.
-    fn reset(&mut self) {
-        self.next = Self::FIRST;
-    }
-
-    /// The next pause, for a random number.
-    fn pause(&mut self, random: u64) -> Duration {
-        let full = self.next;
-        self.next = (full * 2).min(Self::LAST);
-        let half = full / 2;
-        half + half.mul_f64((random % 1000) as f64 / 1000.0)
-    }
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// Follows the configuration server until the process ends.
 pub(crate) async fn follow(control: Rc<Control>, node: Node, cluster: String) {

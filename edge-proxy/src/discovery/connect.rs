@@ -10,7 +10,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
@@ -107,11 +107,18 @@ async fn open(entry: Arc<ClusterEntry>, turn: usize) -> io::Result<TokioIo<Strea
         return Err(io::Error::new(io::ErrorKind::NotFound, "the cluster has no endpoint"));
     }
     let host = &hosts[turn % hosts.len()];
-    let HostAddress::Socket(address) = &host.address else {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "only TCP endpoints can serve configuration",
-        ));
+    let address = match &host.address {
+        HostAddress::Socket(address) => address,
+        // What is there, is on this machine, and needs no TLS.
+        HostAddress::Pipe(path) if entry.cluster.tls.is_none() => {
+            return Ok(TokioIo::new(Stream::Unix(UnixStream::connect(path).await?)));
+        }
+        _ => {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "TLS is spoken to TCP endpoints alone",
+            ));
+        }
     };
     let mut tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
@@ -141,6 +148,8 @@ enum Stream {
     Plain(TcpStream),
     /// With.
     Tls(Box<TlsStream<TcpStream>>),
+    /// To a socket of this machine.
+    Unix(UnixStream),
 }
 
 impl AsyncRead for Stream {
@@ -148,6 +157,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -157,6 +167,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -164,6 +175,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -171,6 +183,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
