@@ -3,7 +3,7 @@
 //! A text is cut into documents ([`split`]), each is read by itself, so that a broken one costs no other, and each
 //! value keeps its place until it is a typed field. Reading is in two grades: a fast reader for the YAML and JSON that
 //! people write and a general one for the rest and for error messages; both build the same tree. Deliberately absent:
-//! files and threads. A shell that wants to load in parallel splits, calls [`load_chunk`] where it likes and
+//! files and threads. A shell that wants to load in parallel splits, calls [`load_chunks`] where it likes and
 //! [`merge`]s.
 
 mod block;
@@ -187,12 +187,7 @@ pub fn load(source: &Source<'_>, limits: &Limits) -> Loaded {
             };
         }
     };
-    let file: Arc<str> = source.name.into();
-    let mut loaded = Loaded::default();
-    for chunk in &chunks {
-        load_into(&mut loaded, source, &file, chunk, limits);
-    }
-    merge([loaded])
+    merge([load_chunks(source, &chunks, limits)])
 }
 
 /// Cuts a text into parts that can be loaded apart, or says why it is too large.
@@ -230,8 +225,16 @@ pub fn checked_split(source: &Source<'_>, limits: &Limits) -> Result<Vec<Chunk>,
 
 /// Loads one part of a text; the parts belong together again by [`merge`].
 pub fn load_chunk(source: &Source<'_>, chunk: &Chunk, limits: &Limits) -> Loaded {
+    load_chunks(source, [chunk], limits)
+}
+
+/// Loads some parts of a text, in order; they belong together with the rest by [`merge`].
+pub fn load_chunks<'a>(source: &Source<'_>, chunks: impl IntoIterator<Item = &'a Chunk>, limits: &Limits) -> Loaded {
+    let file: Arc<str> = source.name.into();
     let mut loaded = Loaded::default();
-    load_into(&mut loaded, source, &source.name.into(), chunk, limits);
+    for chunk in chunks {
+        load_into(&mut loaded, source, &file, chunk, limits);
+    }
     loaded
 }
 

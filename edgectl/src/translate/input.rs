@@ -1,19 +1,18 @@
 //! Reading: files, folders and standard input; then loading on every core.
 
 use anyhow::{Context, Result};
+use edge_ir::{Executor, in_shares};
+use edge_threads::Cores;
 use edge_translate::load::{self, Chunk, Limits, LoadFinding, Loaded, Severity, Source};
 use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read},
-    num::NonZero,
-    ops::Range,
     path::PathBuf,
-    thread,
 };
 
-/// Texts below this size are loaded where they are: starting threads would cost more than it gains.
-const WORTH_A_THREAD: usize = 64 * 1024;
+/// How many small pieces of work (`edge_ir::Executor`) reading a document is.
+const DOCUMENT: usize = 8;
 
 /// A text and what messages call it.
 #[derive(Clone, Debug)]
@@ -22,6 +21,15 @@ pub struct Text {
     pub name: String,
     /// The whole text.
     pub text: String,
+}
+
+impl Text {
+    fn source(&self) -> Source<'_> {
+        Source {
+            name: &self.name,
+            text: &self.text,
+        }
+    }
 }
 
 /// What was named, read.
@@ -90,63 +98,41 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Text> {
 
 /// Loads texts, in their order, as one input.
 pub fn load(texts: &[Text], limits: &Limits) -> Loaded {
-    load::merge_files(texts.iter().map(|text| {
-        let source = Source {
-            name: &text.name,
-            text: &text.text,
-        };
-        load::merge([load_text(&source, limits)])
-    }))
+    load_by(&Cores::available(), texts, limits)
 }
 
-/// Documents are independent, so a large text is loaded by several threads.
-fn load_text(source: &Source<'_>, limits: &Limits) -> Loaded {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    if source.text.len() < WORTH_A_THREAD || threads == 1 {
-        return load::load(source, limits);
-    }
-    let chunks = match load::checked_split(source, limits) {
-        Ok(chunks) => chunks,
-        // Too large: `load` says so in its own words.
-        Err(_) => return load::load(source, limits),
-    };
-    let parts = thread::scope(|scope| {
-        let workers: Vec<_> = shares(&chunks, threads)
-            .map(|share| {
-                let chunks = &chunks[share];
-                scope.spawn(move || load_chunks(source, chunks, limits))
-            })
-            .collect();
-        workers
-            .into_iter()
-            .map(thread::ScopedJoinHandle::join)
-            .collect::<Result<Vec<_>, _>>()
+/// The same by somebody who runs what can be split: documents are independent, in one large text or in many small ones.
+fn load_by(by: &dyn Executor, texts: &[Text], limits: &Limits) -> Loaded {
+    let sources: Vec<Source<'_>> = texts.iter().map(Text::source).collect();
+    let cut: Vec<_> = sources
+        .iter()
+        .map(|source| load::checked_split(source, limits))
+        .collect();
+    let documents: Vec<(usize, &Chunk)> = (0..)
+        .zip(&cut)
+        .flat_map(|(n, chunks)| chunks.iter().flatten().map(move |chunk| (n, chunk)))
+        .collect();
+    let shares = in_shares(by, &documents, DOCUMENT, |share| -> Vec<(usize, Loaded)> {
+        let of_texts = share.chunk_by(|(a, _), (b, _)| a == b);
+        let loaded = of_texts.map(|part| {
+            let n = part[0].0;
+            let chunks = part.iter().map(|(_, chunk)| *chunk);
+            (n, load::load_chunks(&sources[n], chunks, limits))
+        });
+        loaded.collect()
     });
-    // A worker that stopped in the middle lost its part; loading again in this thread shows why.
-    parts.map_or_else(|_| load::load(source, limits), concat)
-}
-
-fn load_chunks(source: &Source<'_>, chunks: &[Chunk], limits: &Limits) -> Loaded {
-    concat(chunks.iter().map(|chunk| load::load_chunk(source, chunk, limits)))
-}
-
-/// Puts parts behind each other; duplicates are looked for once, when everything is there.
-fn concat(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
-    let mut whole = Loaded::default();
-    for part in parts {
-        whole.objects.extend(part.objects);
-        whole.findings.extend(part.findings);
+    let mut parts: Vec<Vec<Loaded>> = cut.iter().map(|_| Vec::new()).collect();
+    for (n, part) in shares.into_iter().flatten() {
+        parts[n].push(part);
     }
-    whole
-}
-
-/// Cuts a list of chunks into runs of about the same number.
-fn shares(chunks: &[Chunk], parts: usize) -> impl Iterator<Item = Range<usize>> {
-    let size = chunks.len().div_ceil(parts).max(1);
-    let total = chunks.len();
-    (0..total)
-        .step_by(size)
-        .map(move |start| start..(start + size).min(total))
+    let whole = parts.into_iter().zip(cut).map(|(parts, cut)| {
+        let too_large = cut.err().map(|finding| Loaded {
+            objects: Vec::new(),
+            findings: vec![*finding],
+        });
+        load::merge(parts.into_iter().chain(too_large))
+    });
+    load::merge_files(whole)
 }
 
 #[cfg(test)]
@@ -223,38 +209,46 @@ mod tests {
         assert!(error.contains("/absent/file.yaml"), "{error}");
     }
 
-    #[test]
-    fn threads_change_nothing() {
-        let document = |i: usize| {
-            format!(
-                "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ns-{i}\n  labels: {{ pad: {} }}\n",
-                "x".repeat(60)
-            )
-        };
-        let many: Vec<String> = (0..1500).map(document).collect();
-        let text = many.join("---\n") + "---\nkind: [\n";
-        assert!(text.len() > WORTH_A_THREAD);
-        let source = Source { name: "f", text: &text };
-        let (one, many) = (
-            load::load(&source, &Limits::default()),
-            load_text(&source, &Limits::default()),
-        );
-        let keys = |loaded: &Loaded| {
-            loaded
-                .objects
-                .iter()
-                .map(|o| (o.object.key(), o.line))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(keys(&one), keys(&many));
-        assert_eq!(one.findings, many.findings);
-        assert_eq!(one.findings.len(), 1);
+    /// Says that it has threads, and begins at the end.
+    #[derive(Debug)]
+    struct Backwards;
+
+    impl Executor for Backwards {
+        fn width(&self) -> usize {
+            3
+        }
+
+        fn run(&self, count: usize, job: &(dyn Fn(usize) + Sync)) {
+            assert!(count > 1);
+            (0..count).rev().for_each(job);
+        }
     }
 
     #[test]
-    fn shares_cover_everything_once() {
-        let chunks = vec![Chunk { range: 0..0, line: 1 }; 7];
-        assert_eq!(shares(&chunks, 3).collect::<Vec<_>>(), [0..3, 3..6, 6..7]);
-        assert_eq!(shares(&[], 3).count(), 0);
+    fn who_loads_changes_nothing() {
+        let document = |i: usize| format!("apiVersion: v1\nkind: Namespace\nmetadata: {{ name: ns-{i} }}\n");
+        let text = |name: usize, documents: std::ops::Range<usize>| Text {
+            name: format!("f{name:03}"),
+            text: documents.map(document).collect::<Vec<_>>().join("---\n") + "---\nkind: [\n",
+        };
+        let mut texts: Vec<Text> = (0..400).map(|n| text(n, n..n + 2)).collect();
+        texts.push(text(400, 500..2000));
+        let limits = Limits {
+            documents: 1000,
+            ..Limits::default()
+        };
+        for limits in [Limits::default(), limits] {
+            let alone = load::merge_files(texts.iter().map(|text| load::load(&text.source(), &limits)));
+            let shared = load_by(&Backwards, &texts, &limits);
+            let said = |loaded: &Loaded| {
+                let objects = loaded.objects.iter();
+                objects
+                    .map(|o| (o.object.key(), o.file.clone(), o.line))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(said(&alone), said(&shared));
+            assert_eq!(alone.findings, shared.findings);
+            assert!(alone.objects.len() >= 401 && alone.findings.len() > 799);
+        }
     }
 }
