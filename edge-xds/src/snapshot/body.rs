@@ -25,7 +25,7 @@ pub struct Piece {
     shared: Box<[Insert]>,
     hash: u64,
     /// Its form for proxies that take large hosts as matchers, made when the first of them is sent it.
-    with_matcher: OnceLock<Option<Bytes>>,
+    with_matcher: OnceLock<Option<Box<Bytes>>>,
 }
 
 /// Shared bytes in a piece.
@@ -98,8 +98,8 @@ impl Piece {
     /// As a large virtual host with a matcher instead of a list, if it is one.
     pub(crate) fn with_matcher(&self) -> Option<&Bytes> {
         self.with_matcher
-            .get_or_init(|| lookup::with_matcher(&self.bytes()))
-            .as_ref()
+            .get_or_init(|| lookup::with_matcher(&self.bytes()).map(Box::new))
+            .as_deref()
     }
 
     /// The bytes, in one run; copies only those that share some.

@@ -57,7 +57,7 @@ pub(crate) struct Binding {
     /// What they do.
     pub(crate) serves: Serves,
     /// Backends that they send traffic to, mirrors included, sorted.
-    pub(crate) backends: SmallVec<[BackendId; 2]>,
+    pub(crate) backends: SmallVec<[BackendId; 1]>,
     /// Filters that they need on the chains of whoever serves them, sorted.
     pub(crate) filters: Box<[FilterKey]>,
 }
@@ -175,7 +175,7 @@ fn bind(
     filters.dedup();
     Binding {
         serves,
-        backends,
+        backends: backends.into_iter().collect(),
         filters: filters.into(),
     }
 }

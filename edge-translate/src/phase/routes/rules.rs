@@ -57,7 +57,7 @@ pub(crate) struct Summary {
     /// How many rules there are.
     pub(crate) n_rules: usize,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
-    pub(crate) targets: SmallVec<[BackendPort; 2]>,
+    pub(crate) targets: SmallVec<[BackendPort; 1]>,
     /// What is wrong.
     pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
@@ -379,7 +379,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             summary: Summary {
                 seniority: Seniority::of(metadata),
                 n_rules,
-                targets,
+                targets: targets.into_iter().collect(),
                 findings: self.findings,
                 wanting: self.wanting.into_boxed_slice(),
                 generation: metadata.generation,
