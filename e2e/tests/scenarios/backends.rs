@@ -23,12 +23,12 @@ pub(crate) fn tcp() -> Result<u16> {
 
 /// The same inside TLS.
 pub(crate) fn tls(config: &Arc<ServerConfig>) -> Result<u16> {
-    inside_tls(config, |stream| answer_lines(stream))
+    inside_tls(config, answer_lines)
 }
 
 /// Answers each request without content inside TLS with 200.
 pub(crate) fn http_over_tls(config: &Arc<ServerConfig>) -> Result<u16> {
-    inside_tls(config, |stream| answer_requests(stream))
+    inside_tls(config, answer_requests)
 }
 
 /// A connection in TLS.

@@ -160,9 +160,16 @@ impl Provided {
     }
 }
 
-/// What a fleet has to have for what its listeners and clusters name: secrets and clusters of servers, sorted by name,
-/// each once.
-pub(crate) fn needs(provided: impl IntoIterator<Item = Provided>) -> (Box<[Arc<Secret>]>, Box<[Arc<Cluster>]>) {
+/// What a fleet has to have for what its listeners and clusters name, sorted by name, each once.
+pub(crate) struct Needs {
+    /// Secrets that it holds.
+    pub(crate) secrets: Box<[Arc<Secret>]>,
+    /// Clusters of servers.
+    pub(crate) servers: Box<[Arc<Cluster>]>,
+}
+
+/// What a fleet needs for all of these.
+pub(crate) fn needs(provided: impl IntoIterator<Item = Provided>) -> Needs {
     let (mut secrets, mut servers) = (Vec::new(), Vec::new());
     for one in provided {
         match one {
@@ -174,7 +181,10 @@ pub(crate) fn needs(provided: impl IntoIterator<Item = Provided>) -> (Box<[Arc<S
     secrets.dedup_by(|a, b| a.name == b.name);
     servers.sort_by(|a, b| a.name.cmp(&b.name));
     servers.dedup_by(|a, b| a.name == b.name);
-    (secrets.into(), servers.into())
+    Needs {
+        secrets: secrets.into(),
+        servers: servers.into(),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::{
         gateways::telemetry::Telemetry,
         listeners::client_certificate,
         precedence::Seniority,
-        secrets::{Provided, needs},
+        secrets::{Needs, Provided, needs},
     },
 };
 use edge_ir::{
@@ -115,7 +115,7 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         Some(set) if variant.encryption != Encryption::Client => sockets(reader, &set, &set_name, secured),
         _ => (settings.ok().and_then(|s| s.tls).map(&mut secured), Vec::new()),
     };
-    let (secrets, servers) = needs(named);
+    let Needs { secrets, servers } = needs(named);
     let cluster = Cluster {
         name: reader.cluster_name(backend),
         discovery,

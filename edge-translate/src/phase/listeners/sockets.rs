@@ -364,8 +364,10 @@ fn clusters(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<ClusterParts>
     let used = served.iter().flat_map(|l| reader.filters(l.id));
     let asked = used.flat_map(|key| filters::clusters(reader, key));
     let certificates = served.iter().flat_map(|listener| provided(reader, listener));
-    let (_, servers) = needs(certificates.cloned());
-    let servers = servers.into_iter().map(ClusterParts::alone);
+    let servers = needs(certificates.cloned())
+        .servers
+        .into_iter()
+        .map(ClusterParts::alone);
     let all = asked.chain(servers);
     let by_name: BTreeMap<_, _> = all.map(|parts| (parts.cluster.name.clone(), parts)).collect();
     by_name.into_values().collect()
