@@ -19,7 +19,7 @@ mod routes;
 mod words;
 
 use edge_ir::FleetKey;
-use edge_translate::api::Object;
+use edge_translate::api::{Object, ObjectKey};
 use edge_xds::{
     lower::Lowering,
     snapshot::{ResourceType, Snapshot},
@@ -142,8 +142,12 @@ proptest! {
         let outcome = translate(&input.texts, &options);
         let written: Vec<_> = outcome.findings.iter().map(ToString::to_string).collect();
         // Of other kinds objects are read where an extension service knows them.
-        let is_known = |object: &&Object| object.custom().is_none() || world.configuration.settings().custom_kinds().len() > 0;
-        prop_assert_eq!(outcome.objects.len(), world.objects.values().filter(is_known).count(), "{:?}", written);
+        let kinds = world.configuration.settings().custom_kinds();
+        let is_known = |key: &&ObjectKey| {
+            let named = key.custom();
+            named.is_none_or(|(name, _)| kinds.iter().any(|kind| name == format!("{}.{}", kind.kind, kind.group)))
+        };
+        prop_assert_eq!(outcome.objects.len(), world.objects.keys().filter(is_known).count(), "{:?}", written);
         for loaded in &outcome.objects {
             prop_assert_eq!(Some(&loaded.object), world.objects.get(&loaded.object.key()));
         }
