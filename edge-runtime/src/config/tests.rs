@@ -182,7 +182,6 @@ provider:
 admin: { enablePprof: true }
 telemetry: { metrics: { sinks: [{ type: OpenTelemetry, openTelemetry: { host: x, protocol: grpc } }] }, traces: {} }
 rateLimit: { backend: { type: Redis, redis: { url: x } }, telemetry: {} }
-extensionApis: { enableSDSSecretRef: true }
 gatewayAPI: { enabled: [XListenerSet] }
 runtimeFlags: { enabled: [XDSNameSchemeV2] }
 ";
@@ -202,7 +201,7 @@ fn every_field_that_changes_nothing_is_named_where_it_stands_and_in_the_document
     };
     let first = remarks(UNUSED);
     let named: BTreeSet<String> = first.iter().map(field).collect();
-    assert_eq!(named.len(), 12, "{named:?}");
+    assert_eq!(named.len(), 11, "{named:?}");
     let traces = first.iter().find(|remark| field(remark) == "telemetry.traces").unwrap();
     assert_eq!(
         (traces.line, traces.severity),
