@@ -48,9 +48,9 @@ pub(crate) struct Apart {
 impl Apart {
     /// For requests to an authority, on behalf of a client's connection or of nobody.
     pub(crate) fn of(cluster: &Cluster, authority: &str, behalf: Option<Ends>) -> Self {
-        let name = match &cluster.tls {
-            Some(tls) if tls.sni == Sni::Authority => xxh3_64(without_port(authority).as_bytes()).max(1),
-            _ => 0,
+        let name = match cluster.any_tls().any(|tls| tls.sni == Sni::Authority) {
+            true => xxh3_64(without_port(authority).as_bytes()).max(1),
+            false => 0,
         };
         Self {
             name,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
-    ClusterDiscoveryType, CommonLbConfig, LbPolicy as ProtoLbPolicy,
+    ClusterDiscoveryType, CommonLbConfig, LbPolicy as ProtoLbPolicy, TransportSocketMatch,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, LoadBalancingPolicy, OutlierDetection as ProtoOutliers,
@@ -23,13 +23,14 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_optio
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     AutoHttpConfig, UpstreamProtocolOptions,
 };
-use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
+use envoy_types::pb::google::protobuf::{Any, Struct, UInt32Value};
 use tokio::sync::Notify;
 
 use crate::compile::Context;
 use crate::compile::balancing::{Chosen, balancing};
 use crate::compile::credential::{self, CredentialSpec};
-use crate::compile::endpoint::Checks;
+use crate::compile::endpoint::{Checks, SocketMatch};
 use crate::compile::field::{At, Rejection, duration_or, fields, number, unpack};
 use crate::compile::health;
 use crate::compile::protocol;
@@ -60,8 +61,12 @@ pub struct ClusterSpec {
     balancing: Balancing,
     loads: Option<Box<LoadWeights>>,
     named: Arc<[HostSource]>,
+    /// Which hosts have sockets of their own.
+    pub socket_matches: Box<[SocketMatch]>,
     http: HttpOptions,
     socket: UpstreamSocket,
+    /// In the order of `socket_matches`.
+    sockets: Box<[Option<UpstreamTlsSpec>]>,
     credential: Option<CredentialSpec>,
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
@@ -94,15 +99,15 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
         typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
         upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name,
-        health_checks, outlier_detection, ignore_health_on_host_removal, upstream_bind_config;
+        health_checks, outlier_detection, ignore_health_on_host_removal, upstream_bind_config,
+        transport_socket_matches;
         // Observation; preconnecting and cleaning up are matters of speed; the system's resolver has no TTL.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
                protocol_selection, lrs_server, lrs_report_endpoint_metrics, track_timeout_budgets,
                track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
         // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
-        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matches,
-               transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
+        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
                lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
     let mut http = HttpOptions::new(
@@ -134,6 +139,13 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         *ignore_health_on_host_removal || matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
     let health = health_of(context, at, (health_checks, keeps_none), outlier_detection.as_ref())?;
     let socket = socket(context, at, transport_socket.as_ref(), (&discovery, http.of_host))?;
+    let (socket_matches, sockets) = sockets(
+        context,
+        at,
+        transport_socket_matches,
+        (&discovery, http.of_host),
+        &socket,
+    )?;
     let common_lb = self::common_lb(common_lb_config.as_ref());
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
@@ -153,6 +165,8 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         loads: chosen.loads,
         named: chosen.named.into(),
         socket,
+        socket_matches,
+        sockets,
         http,
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
@@ -209,6 +223,52 @@ fn socket(
         }
         _ => Ok(socket),
     }
+}
+
+/// Sockets that are for some hosts alone.
+type Sockets = (Box<[SocketMatch]>, Box<[Option<UpstreamTlsSpec>]>);
+
+fn sockets(
+    context: &Context,
+    at: &At<'_>,
+    matches: &[TransportSocketMatch],
+    (discovery, of_host): (&Discovery, HostUse),
+    usual: &UpstreamSocket,
+) -> Result<Sockets, Rejection> {
+    let list = at.field("transport_socket_matches");
+    if !matches.is_empty() && matches!(discovery, Discovery::Requests(_)) {
+        return Err(list.error("hosts that requests name have no metadata"));
+    }
+    let compiled = matches.iter().enumerate().map(|(index, message)| {
+        let at = list.index(index);
+        fields!(at, message => TransportSocketMatch {
+            r#match, transport_socket;
+            ignore name;
+            refuse
+        });
+        let wanted = socket_match(&at.field("match"), r#match.as_ref())?;
+        let socket = socket(context, &at, transport_socket.as_ref(), (discovery, of_host))?;
+        match socket.proxy_protocol == usual.proxy_protocol {
+            true => Ok((wanted, socket.tls)),
+            false => Err(at
+                .field("transport_socket")
+                .error("a header of the PROXY protocol is for all hosts of a cluster or for none in this proxy")),
+        }
+    });
+    let (wanted, sockets): (Vec<_>, Vec<_>) = compiled.collect::<Result<Vec<_>, Rejection>>()?.into_iter().unzip();
+    Ok((wanted.into(), sockets.into()))
+}
+
+fn socket_match(at: &At<'_>, wanted: Option<&Struct>) -> Result<SocketMatch, Rejection> {
+    let mut texts = Vec::new();
+    for (name, value) in wanted.iter().flat_map(|wanted| &wanted.fields) {
+        match &value.kind {
+            Some(ValueKind::StringValue(text)) => texts.push((name.clone(), text.clone())),
+            _ => return Err(at.field(name).error("only texts are compared by this proxy")),
+        }
+    }
+    texts.sort();
+    Ok(SocketMatch(texts))
 }
 
 fn misplaced_credential(at: &At<'_>) -> Rejection {
@@ -455,7 +515,8 @@ impl ClusterSpec {
     /// The secrets that must be there before the cluster is used.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
         let own = self.credential.iter().map(|credential| &credential.secret);
-        self.socket.tls.iter().flat_map(UpstreamTlsSpec::secrets).chain(own)
+        let tls = self.socket.tls.iter().chain(self.sockets.iter().flatten());
+        tls.flat_map(UpstreamTlsSpec::secrets).chain(own)
     }
 
     /// Whether its hosts are checked.
@@ -487,6 +548,13 @@ impl ClusterSpec {
             .as_ref()
             .map(|spec| spec.finish(&at_socket, secrets, alpn))
             .transpose()?;
+        let list = at.field("transport_socket_matches");
+        let finished = self.sockets.iter().enumerate().map(|(index, spec)| {
+            let spec = spec.as_ref();
+            spec.map(|spec| spec.finish(&list.index(index), secrets, alpn).map(Arc::new))
+                .transpose()
+        });
+        let sockets = finished.collect::<Result<_, _>>()?;
         let credential = self.credential.as_ref().map(|spec| spec.finish(secrets)).transpose()?;
         Ok(Cluster {
             credential,
@@ -502,6 +570,7 @@ impl ClusterSpec {
             protocol: self.http.protocol,
             proxy_protocol: self.socket.proxy_protocol,
             tls: tls.map(Arc::new),
+            sockets,
             limits: self.limits,
             per_connection_buffer_limit: self.per_connection_buffer_limit,
             idle_timeout: self.http.idle_timeout,

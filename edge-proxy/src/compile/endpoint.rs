@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
-use envoy_types::pb::envoy::config::core::v3::{HealthStatus, Locality};
+use envoy_types::pb::envoy::config::core::v3::{HealthStatus, Locality, Metadata};
 use envoy_types::pb::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
+use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
 use rustc_hash::FxHashMap;
 
 use crate::compile::Context;
@@ -34,8 +35,28 @@ pub struct EndpointInput<'a> {
     pub previous: Option<&'a EndpointSet>,
     /// What of the cluster decides who is drawn.
     pub terms: &'a Terms,
+    /// Sockets of the cluster that are for some hosts alone.
+    pub sockets: &'a [SocketMatch],
     /// The hosts are checked, and count as unhealthy until they have passed a check.
     pub checks: Checks,
+}
+
+/// Which hosts a socket of their cluster is for: those whose metadata has all of these texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketMatch(pub Vec<(String, String)>);
+
+impl SocketMatch {
+    /// Where in the metadata of a host is looked.
+    const NAMESPACE: &str = "envoy.transport_socket_match";
+
+    fn is_for(&self, metadata: Option<&Metadata>) -> bool {
+        let own = metadata.and_then(|metadata| metadata.filter_metadata.get(Self::NAMESPACE));
+        let said = |name: &String| match own?.fields.get(name)?.kind.as_ref()? {
+            ValueKind::StringValue(text) => Some(text),
+            _ => None,
+        };
+        self.0.iter().all(|(name, text)| said(name) == Some(text))
+    }
 }
 
 /// Whether hosts are checked.
@@ -71,9 +92,9 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
             .unwrap_or(terms.overprovisioning)
             .max(100);
     }
-    let mut known: FxHashMap<&HostAddress, &Arc<Host>> = FxHashMap::default();
+    let mut known = Known::default();
     for host in input.previous.iter().flat_map(|set| &set.hosts) {
-        known.insert(&host.address, host);
+        known.insert((&host.address, host.socket), host);
     }
     let mut hosts = Vec::new();
     let mut groups: BTreeMap<u32, Vec<Group>> = BTreeMap::new();
@@ -122,18 +143,23 @@ fn levels(mut groups: BTreeMap<u32, Vec<Group>>) -> Box<[Level]> {
         .collect()
 }
 
+/// Hosts of before. One that is spoken to otherwise is another.
+type Known<'a> = FxHashMap<(&'a HostAddress, Option<u16>), &'a Arc<Host>>;
+
 fn hosts_of(
     context: &mut Context,
     at: &At<'_>,
     message: &LbEndpoint,
     input: &EndpointInput<'_>,
-    known: &FxHashMap<&HostAddress, &Arc<Host>>,
+    known: &Known<'_>,
 ) -> Result<Vec<Arc<Host>>, Rejection> {
     fields!(at, message => LbEndpoint {
-        health_status, load_balancing_weight, host_identifier;
-        ignore metadata;
+        health_status, load_balancing_weight, host_identifier, metadata;
+        ignore;
         refuse
     });
+    let socket = input.sockets.iter().position(|socket| socket.is_for(metadata.as_ref()));
+    let socket = socket.and_then(|number| u16::try_from(number).ok());
     let endpoint = match host_identifier {
         Some(HostIdentifier::Endpoint(endpoint)) => endpoint,
         Some(HostIdentifier::EndpointName(_)) => return Err(at.unsupported("endpoint_name")),
@@ -173,7 +199,7 @@ fn hosts_of(
         hostname
     };
     let hosts = addresses.into_iter().map(|address| {
-        let kept = known.get(&address).copied();
+        let kept = known.get(&(&address, socket)).copied();
         if let Some(host) = kept
             && (&*host.hostname, host.weight, host.health, &host.check) == (hostname, weight, health, &check)
         {
@@ -197,6 +223,7 @@ fn hosts_of(
             hostname: hostname.into(),
             weight,
             health,
+            socket,
             stats,
         })
     });

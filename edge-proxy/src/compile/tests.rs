@@ -313,6 +313,7 @@ fn endpoint_set(context: &mut Context, yaml: &str, previous: Option<&EndpointSet
         resolved: None,
         previous,
         terms: &Terms::default(),
+        sockets: &[],
         checks: Checks::None,
     };
     endpoint::endpoints(context, &At::root(), &input).expect("supported")
@@ -409,6 +410,7 @@ fn names_need_dns() {
         resolved: None,
         previous: None,
         terms: &Terms::default(),
+        sockets: &[],
         checks: Checks::None,
     };
     let error = endpoint::endpoints(&mut context(), &At::root(), &input).expect_err("no name in EDS");

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::config::ClusterId;
 use crate::config::dynamic::Naming;
-use crate::config::endpoint::EndpointSet;
+use crate::config::endpoint::{EndpointSet, Host};
 use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
 use crate::config::load::{HostSource, LoadWeights};
@@ -51,6 +51,8 @@ pub struct Cluster {
     pub proxy_protocol: Option<Version>,
     /// TLS to the hosts; `None` is cleartext.
     pub tls: Option<Arc<UpstreamTls>>,
+    /// The same for hosts that have [a socket of their own](Host::socket).
+    pub sockets: Box<[Option<Arc<UpstreamTls>>]>,
     /// Limits.
     pub limits: CircuitLimits,
     /// How much may be buffered for one connection, in bytes.
@@ -71,6 +73,19 @@ pub struct Cluster {
     pub health: HealthPolicy,
     /// The `cluster.<name>.` counters.
     pub stats: Arc<ClusterStats>,
+}
+
+impl Cluster {
+    /// TLS to a host; `None` is cleartext.
+    pub fn tls_of(&self, host: &Host) -> Option<&Arc<UpstreamTls>> {
+        let own = host.socket.and_then(|socket| self.sockets.get(usize::from(socket)));
+        own.unwrap_or(&self.tls).as_ref()
+    }
+
+    /// TLS to any of its hosts.
+    pub fn any_tls(&self) -> impl Iterator<Item = &Arc<UpstreamTls>> {
+        self.tls.iter().chain(self.sockets.iter().flatten())
+    }
 }
 
 /// A header that goes into every request. Its value is marked as sensitive, so that no debug form shows it.

@@ -56,6 +56,8 @@ pub struct Host {
     pub vitals: Arc<Vitals>,
     /// What checks of it do otherwise than those of its cluster.
     pub check: Option<Box<HostCheck>>,
+    /// Which of its cluster's sockets is for it; `None` is the one for all others.
+    pub socket: Option<u16>,
 }
 
 /// Settings of the active checks of one host.

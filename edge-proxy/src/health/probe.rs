@@ -322,7 +322,7 @@ async fn connect(
     };
     let mut transport = dial(&address, cluster, admin).await?;
     announce(&mut transport, cluster, None).await?;
-    if let Some(tls) = &cluster.tls {
+    if let Some(tls) = cluster.tls_of(host) {
         let alpn = || match (&*check.alpn, &check.probe) {
             ([], Probe::Tcp { .. }) => Vec::new(),
             ([], _) if http2 => vec![b"h2".to_vec()],

@@ -47,7 +47,7 @@ impl Speak {
         match (cluster.protocol, downstream) {
             (UpstreamProtocol::Http1, _) | (UpstreamProtocol::Downstream, Protocol::Http1) => Self::Http1,
             (UpstreamProtocol::Http2, _) | (UpstreamProtocol::Downstream, Protocol::Http2) => Self::Http2,
-            (UpstreamProtocol::Auto, _) if cluster.tls.is_some() => Self::Negotiate,
+            (UpstreamProtocol::Auto, _) if cluster.any_tls().next().is_some() => Self::Negotiate,
             (UpstreamProtocol::Auto, _) => Self::Http1,
         }
     }
@@ -97,7 +97,7 @@ pub(crate) async fn stream(
     let opening = async {
         let mut transport = dial(&pool.host.address, &pool.cluster, worker.shared.admin_address).await?;
         announce(&mut transport, &pool.cluster, Some(ends)).await?;
-        match &pool.cluster.tls {
+        match pool.cluster.tls_of(&pool.host) {
             Some(tls) => secure(tls, Target::of(pool), Vec::new, None, transport).await,
             None => Ok(transport),
         }
@@ -137,7 +137,7 @@ async fn handshake(
     let mut transport = dial(&pool.host.address, cluster, worker.shared.admin_address).await?;
     announce(&mut transport, cluster, pool.behalf).await?;
     let mut http2 = speak == Speak::Http2;
-    if let Some(tls) = &cluster.tls {
+    if let Some(tls) = cluster.tls_of(&pool.host) {
         transport = Box::pin(secure(tls, Target::of(pool), || speak.alpn(), name, transport)).await?;
         if let Transport::ClientTls(stream) = &transport {
             match stream.get_ref().1.alpn_protocol() {

@@ -169,6 +169,7 @@ fn made(address: SocketAddr, name: &str) -> Host {
         stats: Arc::default(),
         vitals: Arc::default(),
         check: None,
+        socket: None,
     }
 }
 

@@ -221,6 +221,7 @@ impl Assembly {
                 resolved: by_name.then_some(&nothing),
                 previous: None,
                 terms: &spec.terms,
+                sockets: &spec.socket_matches,
                 checks: Checks::None,
             };
             endpoints(&mut self.context, &At::root().field("load_assignment"), &input)?;
@@ -262,6 +263,7 @@ impl Assembly {
             resolved: None,
             previous: None,
             terms: &Terms::default(),
+            sockets: &[],
             checks: Checks::None,
         };
         endpoints(&mut self.context, &At::root(), &input)?;

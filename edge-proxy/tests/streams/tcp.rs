@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use edge_proxy::xds::Kind;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -289,6 +290,55 @@ fn a_stream_to_a_cluster_with_tls_is_encrypted_and_offers_no_http() {
         let mut client = TcpStream::connect(proxy.tcp("cluster: a", "")).await.unwrap();
         client.write_all(b"plain").await.unwrap();
         assert_eq!(rest(&mut client).await, "Some(\"stream.example\") 0 plain");
+    });
+}
+
+#[test]
+fn hosts_are_spoken_to_as_their_metadata_says() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = certificate(folder.path());
+        let proxy = Proxy::start();
+        let matches = format!(
+            r#", transport_socket_matches: [{{name: sealed, match: {{sort: sealed}}, transport_socket: {{name: tls, typed_config: {{
+ "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: stream.example,
+ common_tls_context: {{validation_context: {{trusted_ca: {{filename: "{}"}}}}}}}}}}}}]"#,
+            folder.path().join("tls.crt").display()
+        );
+        proxy.cluster_with("a", &[], &matches);
+        let sorted = |hosts: &[(SocketAddr, &str)]| {
+            let one = |(address, sort): &(SocketAddr, &str)| {
+                format!(
+                    "{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {}}}}}}}, metadata: \
+                     {{filter_metadata: {{envoy.transport_socket_match: {{sort: {sort}, other: any}}}}}}}}",
+                    address.port()
+                )
+            };
+            let list: Vec<String> = hosts.iter().map(one).collect();
+            let yaml = format!(
+                "{{cluster_name: a, endpoints: [{{lb_endpoints: [{}]}}]}}",
+                list.join(", ")
+            );
+            proxy.put(Kind::Assignment, "endpoint.v3.ClusterLoadAssignment", "a", &yaml);
+        };
+        let (sealed, clear) = (echo_over_tls(&certificate, &key).await, echo("clear ").await);
+        let address = proxy.tcp("cluster: a", "");
+        let answer = async || {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(b"word").await.unwrap();
+            client.shutdown().await.unwrap();
+            rest(&mut client).await
+        };
+        sorted(&[(sealed, "sealed"), (clear, "clear")]);
+        let mut answers = [answer().await, answer().await];
+        answers.sort();
+        assert_eq!(answers, ["Some(\"stream.example\") 0 word", "clear word bye"]);
+
+        // A host of which something else is said is spoken to otherwise from then on.
+        sorted(&[(clear, "sealed")]);
+        assert_eq!(answer().await, "", "words in clear were taken for TLS");
+        sorted(&[(clear, "clear")]);
+        assert_eq!(answer().await, "clear word bye");
     });
 }
 

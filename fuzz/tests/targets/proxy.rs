@@ -63,6 +63,7 @@ fn compile(context: &mut Context, kind: ResourceType, bytes: &[u8]) -> bool {
                 resolved: None,
                 previous: None,
                 terms: &Default::default(),
+                sockets: &[],
                 checks: Default::default(),
             };
             endpoints(context, &At::root(), &input).is_ok()

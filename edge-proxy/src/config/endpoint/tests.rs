@@ -17,6 +17,7 @@ fn set(levels: &[&[Health]], terms: Terms) -> EndpointSet {
                 stats: Arc::default(),
                 vitals: Arc::default(),
                 check: None,
+                socket: None,
             })
         }));
         let group = Group {

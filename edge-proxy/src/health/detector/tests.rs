@@ -46,6 +46,7 @@ fn hosts(count: u64) -> Vec<Arc<Host>> {
             stats: Arc::default(),
             vitals: Arc::default(),
             check: None,
+            socket: None,
         })
     };
     (0..count).map(host).collect()

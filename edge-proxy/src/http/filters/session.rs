@@ -207,6 +207,7 @@ mod tests {
             stats: Arc::default(),
             vitals: Arc::default(),
             check: None,
+            socket: None,
         };
         let attributes = "; Path=/session; HttpOnly".into();
         let policy = SessionPolicy {

@@ -25,6 +25,7 @@ fn hosts(weights: &[u32]) -> Box<[Arc<Host>]> {
             stats: Arc::default(),
             vitals: Arc::default(),
             check: None,
+            socket: None,
         })
     };
     (0..).zip(weights).map(host).collect()
@@ -66,6 +67,7 @@ pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: Endpoi
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,
+        sockets: Box::default(),
         limits: CircuitLimits::default(),
         per_connection_buffer_limit: 0,
         idle_timeout: None,

@@ -233,6 +233,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,
+        sockets: Box::default(),
         limits: CircuitLimits::default(),
         per_connection_buffer_limit: 32 * 1024,
         idle_timeout: Some(Duration::from_secs(60)),
@@ -259,6 +260,7 @@ pub(crate) fn endpoints(addresses: &[SocketAddr]) -> Arc<EndpointSet> {
                 stats: Arc::default(),
                 vitals: Arc::default(),
                 check: None,
+                socket: None,
             })
         })
         .collect();

@@ -26,6 +26,7 @@ fn set(localities: &[(&str, usize, usize)]) -> Arc<EndpointSet> {
                 stats: Arc::default(),
                 vitals: Arc::default(),
                 check: None,
+                socket: None,
             };
             if number < *unhealthy {
                 host.vitals.set(Flag::FailedCheck);
