@@ -2,13 +2,14 @@
 
 mod discovery;
 pub(super) mod names;
+mod sockets;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
-    ClusterDiscoveryType, CommonLbConfig, LbPolicy as ProtoLbPolicy, TransportSocketMatch,
+    ClusterDiscoveryType, CommonLbConfig, LbPolicy as ProtoLbPolicy,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, LoadBalancingPolicy, OutlierDetection as ProtoOutliers,
@@ -16,15 +17,14 @@ use envoy_types::pb::envoy::config::cluster::v3::{
 };
 use envoy_types::pb::envoy::config::core::v3::{
     BindConfig, HealthCheck as ProtoCheck, Http1ProtocolOptions, Http2ProtocolOptions,
-    HttpProtocolOptions as CommonHttpOptions, TransportSocket, UpstreamHttpProtocolOptions,
+    HttpProtocolOptions as CommonHttpOptions, UpstreamHttpProtocolOptions,
 };
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     AutoHttpConfig, UpstreamProtocolOptions,
 };
-use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
-use envoy_types::pb::google::protobuf::{Any, Struct, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use tokio::sync::Notify;
 
 use crate::compile::Context;
@@ -34,17 +34,19 @@ use crate::compile::endpoint::{Checks, SocketMatch};
 use crate::compile::field::{At, Rejection, duration_or, fields, number, unpack};
 use crate::compile::health;
 use crate::compile::protocol;
-use crate::compile::proxy_protocol::{self, UpstreamSocket};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::socket_options;
 use crate::compile::tls::{HostUse, UpstreamTlsSpec};
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryBudget, UpstreamProtocol};
 use crate::config::endpoint::Terms;
+use crate::config::endpoint::hashing::Hashing;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
 use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
+
+use sockets::{Sockets, sockets};
 
 pub use discovery::{Discovery, DnsSpec, Question};
 
@@ -61,12 +63,8 @@ pub struct ClusterSpec {
     balancing: Balancing,
     loads: Option<Box<LoadWeights>>,
     named: Arc<[HostSource]>,
-    /// Which hosts have sockets of their own.
-    pub socket_matches: Box<[SocketMatch]>,
     http: HttpOptions,
-    socket: UpstreamSocket,
-    /// In the order of `socket_matches`.
-    sockets: Box<[Option<UpstreamTlsSpec>]>,
+    sockets: Sockets,
     credential: Option<CredentialSpec>,
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
@@ -107,8 +105,9 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
                protocol_selection, lrs_server, lrs_report_endpoint_metrics, track_timeout_budgets,
                track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
         // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
-        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
-               lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
+        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matcher, dns_resolvers,
+               use_tcp_for_dns_lookups, dns_resolution_config, lb_subset_config, filters, upstream_config,
+               connection_pool_per_downstream_connection, queuing_policies
     });
     let mut http = HttpOptions::new(
         at,
@@ -138,34 +137,24 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     let keeps_none =
         *ignore_health_on_host_removal || matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
     let health = health_of(context, at, (health_checks, keeps_none), outlier_detection.as_ref())?;
-    let socket = socket(context, at, transport_socket.as_ref(), (&discovery, http.of_host))?;
-    let (socket_matches, sockets) = sockets(
+    let usual = transport_socket.as_ref();
+    let sockets = sockets(
         context,
         at,
-        transport_socket_matches,
+        (usual, transport_socket_matches),
         (&discovery, http.of_host),
-        &socket,
     )?;
+    let at_timeout = at.field("connect_timeout");
     let common_lb = self::common_lb(common_lb_config.as_ref());
+    let by_zone = chosen.balancing.zones.is_some() && context.local.is_some();
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
         discovery,
-        terms: Terms {
-            panic_threshold: common_lb.panic_threshold,
-            hashing: chosen.hashing,
-            by_zone: chosen.balancing.zones.is_some() && context.local.is_some(),
-            ..Terms::default()
-        },
-        connect_timeout: duration_or(
-            &at.field("connect_timeout"),
-            connect_timeout.as_ref(),
-            Duration::from_secs(5),
-        )?,
+        terms: terms(&common_lb, chosen.hashing, by_zone),
+        connect_timeout: duration_or(&at_timeout, connect_timeout.as_ref(), Duration::from_secs(5))?,
         balancing: chosen.balancing,
         loads: chosen.loads,
         named: chosen.named.into(),
-        socket,
-        socket_matches,
         sockets,
         http,
         credential,
@@ -203,72 +192,6 @@ fn of_requests(at: &At<'_>, policy: i32, extension: Option<&LoadBalancingPolicy>
         zones: None,
         slow_start: None,
     }))
-}
-
-fn socket(
-    context: &Context,
-    at: &At<'_>,
-    message: Option<&TransportSocket>,
-    (discovery, of_host): (&Discovery, HostUse),
-) -> Result<UpstreamSocket, Rejection> {
-    let Some(message) = message else {
-        return Ok(UpstreamSocket::default());
-    };
-    let at = at.field("transport_socket");
-    let socket = proxy_protocol::upstream(context, &at, message, of_host)?;
-    // As Envoy demands: whoever a client names has to prove that it is who is named.
-    match discovery {
-        Discovery::Requests(_) if socket.tls.is_some() && of_host != HostUse::Verified => {
-            Err(at.error("of hosts that requests name needs auto_sni and auto_san_validation"))
-        }
-        _ => Ok(socket),
-    }
-}
-
-/// Sockets that are for some hosts alone.
-type Sockets = (Box<[SocketMatch]>, Box<[Option<UpstreamTlsSpec>]>);
-
-fn sockets(
-    context: &Context,
-    at: &At<'_>,
-    matches: &[TransportSocketMatch],
-    (discovery, of_host): (&Discovery, HostUse),
-    usual: &UpstreamSocket,
-) -> Result<Sockets, Rejection> {
-    let list = at.field("transport_socket_matches");
-    if !matches.is_empty() && matches!(discovery, Discovery::Requests(_)) {
-        return Err(list.error("hosts that requests name have no metadata"));
-    }
-    let compiled = matches.iter().enumerate().map(|(index, message)| {
-        let at = list.index(index);
-        fields!(at, message => TransportSocketMatch {
-            r#match, transport_socket;
-            ignore name;
-            refuse
-        });
-        let wanted = socket_match(&at.field("match"), r#match.as_ref())?;
-        let socket = socket(context, &at, transport_socket.as_ref(), (discovery, of_host))?;
-        match socket.proxy_protocol == usual.proxy_protocol {
-            true => Ok((wanted, socket.tls)),
-            false => Err(at
-                .field("transport_socket")
-                .error("a header of the PROXY protocol is for all hosts of a cluster or for none in this proxy")),
-        }
-    });
-    let (wanted, sockets): (Vec<_>, Vec<_>) = compiled.collect::<Result<Vec<_>, Rejection>>()?.into_iter().unzip();
-    Ok((wanted.into(), sockets.into()))
-}
-
-fn socket_match(at: &At<'_>, wanted: Option<&Struct>) -> Result<SocketMatch, Rejection> {
-    let mut texts = Vec::new();
-    for (name, value) in wanted.iter().flat_map(|wanted| &wanted.fields) {
-        match &value.kind {
-            Some(ValueKind::StringValue(text)) => texts.push((name.clone(), text.clone())),
-            _ => return Err(at.field(name).error("only texts are compared by this proxy")),
-        }
-    }
-    texts.sort();
-    Ok(SocketMatch(texts))
 }
 
 fn misplaced_credential(at: &At<'_>) -> Rejection {
@@ -453,6 +376,15 @@ struct CommonLb {
     ignores_unchecked: bool,
 }
 
+fn terms(common: &CommonLb, hashing: Option<Hashing>, by_zone: bool) -> Terms {
+    Terms {
+        panic_threshold: common.panic_threshold,
+        hashing,
+        by_zone,
+        ..Terms::default()
+    }
+}
+
 fn common_lb(message: Option<&CommonLbConfig>) -> CommonLb {
     let default = CommonLbConfig::default();
     let message = message.unwrap_or(&default);
@@ -515,8 +447,13 @@ impl ClusterSpec {
     /// The secrets that must be there before the cluster is used.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
         let own = self.credential.iter().map(|credential| &credential.secret);
-        let tls = self.socket.tls.iter().chain(self.sockets.iter().flatten());
+        let tls = self.sockets.usual.tls.iter().chain(self.sockets.own.iter().flatten());
         tls.flat_map(UpstreamTlsSpec::secrets).chain(own)
+    }
+
+    /// Which of its hosts have sockets of their own.
+    pub fn socket_matches(&self) -> &[SocketMatch] {
+        &self.sockets.matches
     }
 
     /// Whether its hosts are checked.
@@ -543,13 +480,14 @@ impl ClusterSpec {
         };
         let at_socket = at.field("transport_socket");
         let tls = self
-            .socket
+            .sockets
+            .usual
             .tls
             .as_ref()
             .map(|spec| spec.finish(&at_socket, secrets, alpn))
             .transpose()?;
         let list = at.field("transport_socket_matches");
-        let finished = self.sockets.iter().enumerate().map(|(index, spec)| {
+        let finished = self.sockets.own.iter().enumerate().map(|(index, spec)| {
             let spec = spec.as_ref();
             spec.map(|spec| spec.finish(&list.index(index), secrets, alpn).map(Arc::new))
                 .transpose()
@@ -568,7 +506,7 @@ impl ClusterSpec {
             loads: self.loads.clone(),
             named: self.named.clone(),
             protocol: self.http.protocol,
-            proxy_protocol: self.socket.proxy_protocol,
+            proxy_protocol: self.sockets.usual.proxy_protocol,
             tls: tls.map(Arc::new),
             sockets,
             limits: self.limits,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
-use envoy_types::pb::envoy::config::core::v3::{HealthStatus, Locality, Metadata};
+use envoy_types::pb::envoy::config::core::v3::{Address as ProtoAddress, HealthStatus, Locality, Metadata};
 use envoy_types::pb::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
@@ -176,22 +176,7 @@ fn hosts_of(
     let health = health(*health_status);
     let weight = number(load_balancing_weight.as_ref()).unwrap_or(1).max(1);
     let at_address = at_endpoint.field("address");
-    let (addresses, name) = match address.as_ref().and_then(|address| address.address.as_ref()) {
-        Some(Address::SocketAddress(address)) => {
-            let at = at_address.field("socket_address");
-            let Some(PortSpecifier::PortValue(port)) = address.port_specifier else {
-                return Err(at.field("port_value").error("is required"));
-            };
-            let port = u16::try_from(port).map_err(|_| at.field("port_value").error("is not a port"))?;
-            (
-                socket_addresses(&at, &address.address, port, input.resolved)?,
-                address.address.as_str(),
-            )
-        }
-        Some(Address::Pipe(pipe)) => (vec![HostAddress::Pipe(Path::new(&pipe.path).into())], ""),
-        Some(Address::EnvoyInternalAddress(_)) => return Err(at_address.unsupported("envoy_internal_address")),
-        None => return Err(at_address.error("is required")),
-    };
+    let (addresses, name) = addresses_of(&at_address, address.as_ref(), input.resolved)?;
     // Only a name that was resolved is worth telling as a host name.
     let hostname = if hostname.is_empty() && name.parse::<IpAddr>().is_err() {
         name
@@ -228,6 +213,30 @@ fn hosts_of(
         })
     });
     Ok(hosts.collect())
+}
+
+/// Where a host is, with the name that was resolved for it, if one was.
+fn addresses_of<'a>(
+    at: &At<'_>,
+    message: Option<&'a ProtoAddress>,
+    resolved: Option<&Resolved>,
+) -> Result<(Vec<HostAddress>, &'a str), Rejection> {
+    match message.and_then(|address| address.address.as_ref()) {
+        Some(Address::SocketAddress(address)) => {
+            let at = at.field("socket_address");
+            let Some(PortSpecifier::PortValue(port)) = address.port_specifier else {
+                return Err(at.field("port_value").error("is required"));
+            };
+            let port = u16::try_from(port).map_err(|_| at.field("port_value").error("is not a port"))?;
+            Ok((
+                socket_addresses(&at, &address.address, port, resolved)?,
+                &address.address,
+            ))
+        }
+        Some(Address::Pipe(pipe)) => Ok((vec![HostAddress::Pipe(Path::new(&pipe.path).into())], "")),
+        Some(Address::EnvoyInternalAddress(_)) => Err(at.unsupported("envoy_internal_address")),
+        None => Err(at.error("is required")),
+    }
 }
 
 fn health(status: i32) -> Health {

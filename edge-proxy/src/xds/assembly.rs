@@ -221,7 +221,7 @@ impl Assembly {
                 resolved: by_name.then_some(&nothing),
                 previous: None,
                 terms: &spec.terms,
-                sockets: &spec.socket_matches,
+                sockets: spec.socket_matches(),
                 checks: Checks::None,
             };
             endpoints(&mut self.context, &At::root().field("load_assignment"), &input)?;

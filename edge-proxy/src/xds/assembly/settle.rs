@@ -162,7 +162,7 @@ impl Assembly {
             resolved,
             previous,
             terms: &spec.terms,
-            sockets: &spec.socket_matches,
+            sockets: spec.socket_matches(),
             checks: spec.checks(),
         };
         let set = endpoints(&mut self.context, &At::root(), &input).map_err(|error| error.to_string())?;
