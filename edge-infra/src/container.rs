@@ -137,9 +137,6 @@ fn without_references(text: &str) -> String {
     })
 }
 
-/// What a bootstrap has in the place of the zone that a pod is told.
-pub const POD_ZONE: &str = "$(EDGE_SERVICE_ZONE)";
-
 /// Variables of every container, by the field of the pod that they carry.
 const ENV: [(&str, &str); 4] = [
     ("EDGE_POD_NAMESPACE", "metadata.namespace"),

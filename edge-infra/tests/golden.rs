@@ -14,8 +14,8 @@
     reason = "a test reads its cases and stops where it stands"
 )]
 
-use edge_infra::{Object, POD_ZONE, REVISION, StartFiles, Terms, check, memory_limit, rate_limit, render};
-use edge_ir::{Infra, Owner, Placement};
+use edge_infra::{Object, REVISION, StartFiles, Terms, check, rate_limit, render};
+use edge_ir::{Infra, Owner, POD_ZONE, Placement};
 use edge_translate::{
     Change, Settings, Translator,
     api::{Kind, ObjectKey},
@@ -24,7 +24,7 @@ use edge_translate::{
     rate_limit_infra,
     status::StatusBody,
 };
-use edge_xds::bootstrap::{ClusterPlace, check_patch, for_cluster};
+use edge_xds::bootstrap::{self, ClusterPlace, for_cluster};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
@@ -97,7 +97,7 @@ fn infra(input: &Path, placement: Placement) -> Result<Arc<Infra>, String> {
     let text = fs::read_to_string(input).unwrap();
     let mut translator = Translator::new(Settings {
         placement,
-        check_bootstrap: Some(check_patch),
+        check_bootstrap: Some(bootstrap::check),
         ..Settings::default().with_object_check(check)
     });
     let loaded = load(
@@ -162,7 +162,6 @@ fn objects(infra: &Infra) -> Map<String, Value> {
     let place = ClusterPlace {
         controller_namespace: &terms.controller_namespace,
         dns_domain: &terms.dns_domain,
-        memory_limit_bytes: memory_limit(&infra.proxy.cluster),
         zone: Some(POD_ZONE),
     };
     let start = for_cluster(infra, &place).unwrap();

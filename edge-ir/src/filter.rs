@@ -90,6 +90,38 @@ pub enum FilterKind {
 }
 
 impl FilterKind {
+    /// All of them, in their order.
+    pub const ALL: [Self; 28] = [
+        Self::CustomResponse,
+        Self::HealthCheck,
+        Self::Fault,
+        Self::AdmissionControl,
+        Self::Cors,
+        Self::Csrf,
+        Self::HeaderMutation,
+        Self::ExtAuthz,
+        Self::ApiKeyAuth,
+        Self::BasicAuth,
+        Self::Oauth2,
+        Self::JwtAuthn,
+        Self::StatefulSession,
+        Self::Buffer,
+        Self::Lua,
+        Self::ExtProc,
+        Self::Wasm,
+        Self::DynamicModules,
+        Self::Geoip,
+        Self::Rbac,
+        Self::LocalRateLimit,
+        Self::RateLimit,
+        Self::BandwidthLimit,
+        Self::GrpcWeb,
+        Self::GrpcStats,
+        Self::CredentialInjector,
+        Self::Compressor,
+        Self::DynamicForwardProxy,
+    ];
+
     /// The kind as a word; the name of an instance begins with it.
     pub const fn word(self) -> &'static str {
         match self {

@@ -103,6 +103,23 @@ impl Placement {
     }
 }
 
+/// What a bootstrap has in the place of the zone that a pod is told.
+pub const POD_ZONE: &str = "$(EDGE_SERVICE_ZONE)";
+
+/// Where the proxies of fleets start, as far as it shapes what they start with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartPlace {
+    /// On a machine, beside the controller.
+    Machine,
+    /// In pods.
+    Pod {
+        /// Beside whom these are made.
+        placement: Placement,
+        /// What stands for the zone of a proxy, where proxies are told.
+        zone: Option<&'static str>,
+    },
+}
+
 /// The object that owns what is made for a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

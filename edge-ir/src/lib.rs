@@ -54,6 +54,7 @@ mod name;
 mod origin;
 mod patch;
 mod place;
+mod quantity;
 mod rate_limit_infra;
 mod secret;
 mod telemetry;
@@ -100,8 +101,8 @@ pub use http::{
     ValueMatcher, VirtualHost,
 };
 pub use infra::{
-    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,
-    StringMap, label, pod_port,
+    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, POD_ZONE, Placement, PortProtocol, ProxySettings,
+    ServicePort, StartPlace, StringMap, label, pod_port,
 };
 pub use list::{Chunk, List};
 pub use listener::{

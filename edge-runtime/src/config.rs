@@ -23,7 +23,7 @@ use edge_translate::{
     },
     load::{LoadFinding, Source},
 };
-use edge_xds::bootstrap::check_patch;
+use edge_xds::bootstrap;
 use std::{
     fs,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
@@ -160,7 +160,7 @@ struct Reading {
 
 impl Reading {
     fn config(&self, overrides: &Overrides, remarks: Vec<LoadFinding>) -> Result<Config, Error> {
-        let mut settings = Settings::of(&self.file, Some(check_patch)).with_object_check(edge_infra::check);
+        let mut settings = Settings::of(&self.file, Some(bootstrap::check)).with_object_check(edge_infra::check);
         let mode = match self.file.provider.r#type {
             ProviderType::Custom => {
                 if let Some(service) = &mut settings.rate_limit {

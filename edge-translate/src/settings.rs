@@ -9,7 +9,7 @@ use crate::{
     },
     phase::gateways::proxy_settings,
 };
-use edge_ir::{BootstrapPatch, ClusterSettings, Placement, Timeout, Unanswered};
+use edge_ir::{ClusterSettings, POD_ZONE, Placement, ProxySettings, StartPlace, Timeout, Unanswered};
 use std::sync::Arc;
 
 mod rate_limit;
@@ -44,8 +44,8 @@ pub struct Settings {
     pub lua_api: Feature,
     /// Whether Secrets may point to servers of secrets beside the proxies.
     pub sds_api: Feature,
-    /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
-    /// is the data plane's, which this crate doesn't know. It must be pure.
+    /// Judges what proxies would start with; `None` accepts all. Given from outside because the bootstrap's schema is the
+    /// data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
     /// Judges what an EdgeProxy says about cluster objects; `None` accepts all. Given from outside because what those
     /// objects look like is the business of whoever renders them. It must be pure.
@@ -57,8 +57,8 @@ pub struct Settings {
     pub extensions: Arc<[ExtensionManager]>,
 }
 
-/// Returns why a bootstrap customisation can't be used.
-pub type BootstrapCheck = fn(&BootstrapPatch) -> Result<(), String>;
+/// Returns why proxies with such settings can't start with what they ask for.
+pub type BootstrapCheck = fn(&ProxySettings, StartPlace) -> Result<(), String>;
 
 /// Returns all that can't be used of what an EdgeProxy says about cluster objects.
 pub type ObjectCheck = fn(&ClusterSettings) -> Vec<String>;
@@ -143,6 +143,17 @@ impl Settings {
         Self {
             check_objects: Some(check),
             ..self
+        }
+    }
+
+    /// Where proxies start.
+    pub fn start_place(&self) -> StartPlace {
+        match self.platform {
+            Platform::Host => StartPlace::Machine,
+            Platform::Cluster => StartPlace::Pod {
+                placement: self.placement,
+                zone: (self.proxy_zones == Feature::Enabled).then_some(POD_ZONE),
+            },
         }
     }
 

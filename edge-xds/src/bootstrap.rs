@@ -14,11 +14,11 @@ mod sds;
 mod tests;
 
 pub use cluster::{ClusterPlace, ClusterStart, for_cluster};
-pub use customise::{BootstrapError, check_patch, customise};
+pub use customise::{BootstrapError, customise};
 pub use default::default_bootstrap;
 pub use sds::{certificate_file, token_file, trusted_ca_file};
 
-use edge_ir::ProxySettings;
+use edge_ir::{IpFamily, Placement, ProxySettings, StartPlace};
 use serde_json::Value;
 
 /// What the bootstrap needs to know of the place where the proxy runs.
@@ -86,6 +86,49 @@ impl Default for BootstrapSettings {
             node: None,
         }
     }
+}
+
+/// The file that leads to the token of a proxy in a pod.
+const TOKEN_FILE: &str = "/sds/xds_service_account_token.json";
+
+impl BootstrapSettings {
+    /// Those of the proxies of a fleet, with the controller under its short name.
+    pub fn at(place: StartPlace, fleet: &str, proxy: &ProxySettings) -> Self {
+        match place {
+            StartPlace::Machine => Self::default(),
+            StartPlace::Pod { placement, zone } => Self::in_pod(
+                placement,
+                zone.map(|name| ProxyZone {
+                    name: name.to_owned(),
+                    fleet: fleet.to_owned(),
+                }),
+                proxy,
+            ),
+        }
+    }
+
+    fn in_pod(placement: Placement, zone: Option<ProxyZone>, proxy: &ProxySettings) -> Self {
+        let default = Self::default();
+        Self {
+            stats_address: match proxy.ip_family {
+                IpFamily::V4 => "0.0.0.0",
+                IpFamily::V6 | IpFamily::DualStack => "::",
+            }
+            .to_owned(),
+            memory_limit_bytes: proxy.cluster.memory_limit(),
+            certificate_path: default.certificate_path.filter(|_| placement == Placement::Controller),
+            token_path: Some(TOKEN_FILE.to_owned()),
+            zone,
+            ..Self::default()
+        }
+    }
+}
+
+/// Why what a fleet's proxies start with can't be made. In the shape in which the translation asks, before any proxy
+/// starts: the key of the fleet isn't known then.
+pub fn check(proxy: &ProxySettings, place: StartPlace) -> Result<(), String> {
+    let settings = BootstrapSettings::at(place, "fleet", proxy);
+    bootstrap(&settings, proxy).map(drop).map_err(|error| error.to_string())
 }
 
 /// The bootstrap of a fleet's proxies: the default one with the fleet's customisation.

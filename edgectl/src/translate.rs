@@ -7,7 +7,7 @@
 use crate::cli::OutputFormat;
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use edge_ir::FleetKey;
+use edge_ir::{FleetKey, StartPlace};
 use edge_threads::Cores;
 use edge_translate::{
     Answers, Change, Fact, Fault, Settings, Translation, Translator,
@@ -148,6 +148,8 @@ pub struct Outcome {
     pub translation: Translation,
     /// What the proxies of each fleet are sent.
     pub snapshots: BTreeMap<FleetKey, Snapshot>,
+    /// Where proxies would start.
+    pub start_place: StartPlace,
 }
 
 /// Translates texts.
@@ -181,6 +183,7 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         findings: loaded.findings,
         translation,
         snapshots,
+        start_place: options.settings.start_place(),
     }
 }
 

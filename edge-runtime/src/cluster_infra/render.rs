@@ -1,7 +1,7 @@
 //! From a fleet's infrastructure to its objects, bootstrap included; and to those of the service of rate limits.
 
-use edge_infra::{Object, POD_ZONE, RenderError, StartFiles, Terms, memory_limit, rate_limit, render};
-use edge_ir::{FleetKey, Infra, Owner, Placement, RateLimitInfra};
+use edge_infra::{Object, RenderError, StartFiles, Terms, rate_limit, render};
+use edge_ir::{FleetKey, Infra, Owner, POD_ZONE, Placement, RateLimitInfra};
 use edge_translate::Feature;
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
 use std::sync::Arc;
@@ -51,7 +51,6 @@ impl Rendering {
         let place = ClusterPlace {
             controller_namespace: &self.terms.controller_namespace,
             dns_domain: &self.terms.dns_domain,
-            memory_limit_bytes: memory_limit(&infra.proxy.cluster),
             zone: match self.proxy_zones {
                 Feature::Enabled => Some(POD_ZONE),
                 Feature::Disabled => None,

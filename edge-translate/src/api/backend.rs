@@ -92,6 +92,14 @@ pub struct FqdnEndpoint {
     pub port: u16,
 }
 
+impl FqdnEndpoint {
+    /// The name without the dot at its end that says that resolvers should complete it with nothing: a part of how the
+    /// name is looked up, and never of a host or of a name in a certificate.
+    pub fn relative(&self) -> &str {
+        self.hostname.strip_suffix('.').unwrap_or(&self.hostname)
+    }
+}
+
 /// An endpoint with a fixed address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

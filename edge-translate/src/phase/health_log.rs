@@ -14,6 +14,9 @@ pub(crate) fn log(spec: &HealthCheckLog) -> Result<HealthLog, String> {
         [_] => return Err("If ProxyHealthCheckLogSink type is File, file field needs to be set.".to_owned()),
         _ => return Err("at most one sink of healthCheckLog is supported".to_owned()),
     };
+    if path.is_empty() {
+        return Err("path of healthCheckLog must not be empty".to_owned());
+    }
     let wants = |event: &Event| spec.matches.contains(event);
     if let Some(Event::Other(other)) = spec.matches.iter().find(|event| matches!(event, Event::Other(_))) {
         return Err(format!("unsupported event {other} of healthCheckLog"));

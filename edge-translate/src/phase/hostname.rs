@@ -3,6 +3,8 @@
 //! A hostname is absent (everything), exact (`a.example.com`) or a wildcard (`*.example.com`: any number of labels in
 //! front, never the apex). Here the text `*` stands for the absent one. Comparison is on lower case text.
 
+use std::net::Ipv6Addr;
+
 /// The hostname that stands for all.
 pub(crate) const ANY: &str = "*";
 
@@ -11,6 +13,14 @@ pub(crate) fn text(hostname: Option<&str>) -> &str {
     match hostname {
         None | Some("") => ANY,
         Some(name) => name,
+    }
+}
+
+/// A host or an address with a port, as the authority of a request.
+pub(crate) fn authority(host: &str, port: u16) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(_) => format!("[{host}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
     }
 }
 

@@ -64,11 +64,14 @@ fn format(text: &str, field: &str, check: Check, problems: &mut Problems) -> Arc
 fn tags(tracing: Spans<'_>, check: Check, problems: &mut Problems) -> Vec<(Arc<str>, TagValue)> {
     let mut all: BTreeMap<Arc<str>, TagValue> = BTreeMap::new();
     for (name, tag) in tracing.custom_tags {
+        present(name, "name of a tag", problems);
         if let Some(value) = custom(name, tag, problems) {
             all.insert((&**name).into(), value);
         }
     }
     for (name, text) in tracing.tags.iter() {
+        present(name, "name of a tag", problems);
+        present(text, &format!("tag {name}"), problems);
         let text = format(text, "tags", check, problems);
         let value = match text.contains('%') {
             true => TagValue::Format(text),
@@ -77,6 +80,13 @@ fn tags(tracing: Spans<'_>, check: Check, problems: &mut Problems) -> Vec<(Arc<s
         all.insert(name.into(), value);
     }
     all.into_iter().collect()
+}
+
+/// A proxy refuses all of a listener, or of a table, for a text that is missing.
+fn present(text: &str, what: &str, problems: &mut Problems) {
+    if text.is_empty() {
+        problems.add(AREA, format_args!("{what} must not be empty"));
+    }
 }
 
 fn custom(name: &str, tag: &CustomTag, problems: &mut Problems) -> Option<TagValue> {
@@ -91,8 +101,12 @@ fn custom(name: &str, tag: &CustomTag, problems: &mut Problems) -> Option<TagVal
         )
     };
     match (&tag.r#type, &tag.literal, &tag.environment, &tag.request_header) {
-        (CustomTagType::Literal, Some(literal), ..) => Some(TagValue::Text((&*literal.value).into())),
+        (CustomTagType::Literal, Some(literal), ..) => {
+            present(&literal.value, &format!("literal of tag {name}"), problems);
+            Some(TagValue::Text((&*literal.value).into()))
+        }
         (CustomTagType::Environment, _, Some(variable), _) => {
+            present(&variable.name, &format!("environment of tag {name}"), problems);
             let (name, otherwise) = named(variable);
             Some(TagValue::Environment { name, otherwise })
         }

@@ -156,7 +156,12 @@ fn streamed(objects: &Objects, door: &Door<'_>, server_name: Option<&str>) -> An
     let is_meant = |got: &&Got<'_>| match (&door.spec.protocol, server_name) {
         (Protocol::Tls, Some(name)) => is_for(&got.effective, name),
         (Protocol::Tls, None) => got.effective == "*",
-        _ => true,
+        // One with other rules isn't accepted, and leaves the listener to others.
+        _ => match got.route.object {
+            Object::TcpRoute(route) => route.spec.rules.len() == 1,
+            Object::UdpRoute(route) => route.spec.rules.len() == 1,
+            _ => true,
+        },
     };
     let by_name = door.spec.protocol == Protocol::Tls;
     let rank = |got: &Got<'_>| {

@@ -1,17 +1,14 @@
 //! What a proxy in a pod starts with.
 
 use super::{
-    BootstrapError, BootstrapSettings, ProxyZone, bootstrap, certificate_file, customise::controller_addresses,
-    default::token_filters, token_file, trusted_ca_file,
+    BootstrapError, BootstrapSettings, ProxyZone, TOKEN_FILE, bootstrap, certificate_file,
+    customise::controller_addresses, default::token_filters, token_file, trusted_ca_file,
 };
-use edge_ir::{Infra, IpFamily, Placement};
+use edge_ir::Infra;
 use serde_json::Value;
 
 /// The name that the controller's certificate has, and its Service.
 const CONTROLLER: &str = "edge-gateway";
-
-/// The file that leads to the token.
-const TOKEN_FILE: &str = "/sds/xds_service_account_token.json";
 
 /// Where in a cluster a fleet runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +17,6 @@ pub struct ClusterPlace<'a> {
     pub controller_namespace: &'a str,
     /// DNS domain of the cluster.
     pub dns_domain: &'a str,
-    /// The most memory that a proxy may take.
-    pub memory_limit_bytes: Option<u64>,
     /// What stands for its zone, where proxies are told.
     pub zone: Option<&'a str>,
 }
@@ -43,23 +38,11 @@ pub struct ClusterStart {
 
 /// Renders what the pods of a fleet start with.
 pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterStart, BootstrapError> {
-    let mut settings = BootstrapSettings {
-        stats_address: match infra.proxy.ip_family {
-            IpFamily::V4 => "0.0.0.0",
-            IpFamily::V6 | IpFamily::DualStack => "::",
-        }
-        .to_owned(),
-        memory_limit_bytes: place.memory_limit_bytes,
-        token_path: Some(TOKEN_FILE.to_owned()),
-        zone: place.zone.map(|zone| ProxyZone {
-            name: zone.to_owned(),
-            fleet: infra.key.to_string(),
-        }),
-        ..BootstrapSettings::default()
-    };
-    if infra.placement == Placement::Gateway {
-        settings.certificate_path = None;
-    }
+    let zone = place.zone.map(|zone| ProxyZone {
+        name: zone.to_owned(),
+        fleet: infra.key.to_string(),
+    });
+    let settings = BootstrapSettings::in_pod(infra.placement, zone, &infra.proxy);
     let mut bootstrap = bootstrap(&settings, &infra.proxy)?;
     show_token(&mut bootstrap);
     // Customisations are written against the short name, which only resolves beside the controller.

@@ -178,12 +178,6 @@ fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOp
     crate::patch::step(operation, path).map_err(failed)
 }
 
-/// Why a customisation can't be used. In the shape in which the translation asks, before any proxy starts.
-pub fn check_patch(patch: &BootstrapPatch) -> Result<(), String> {
-    let default = super::default_bootstrap(&super::BootstrapSettings::default());
-    customise(default, patch).map(drop).map_err(|error| error.to_string())
-}
-
 /// The message without the picture below it: it ends up in a condition.
 fn first_line(message: &str) -> String {
     message

@@ -170,9 +170,10 @@ fn transport_socket(socket: &EndpointSocket) -> TransportSocketMatch {
 /// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.
 fn lower_of_request(message: &mut pb::Cluster, tls: Option<&UpstreamTls>) {
     let config = dynamic::ClusterConfig {
-        // A proxy wants to be told that a name other than the one resolved is asked for, or that none is verified.
+        // A proxy wants to be told that a name other than the one resolved is asked for, or that none is verified; in
+        // clear too, where the cluster says anything else of HTTP.
         allow_insecure_cluster_options: tls
-            .is_some_and(|tls| tls.naming != ServerNaming::OfRequest || tls.authorities.is_none()),
+            .is_none_or(|tls| tls.naming != ServerNaming::OfRequest || tls.authorities.is_none()),
         cluster_implementation_specifier: Some(ClusterImplementationSpecifier::DnsCacheConfig(
             super::filter::dns_cache(),
         )),

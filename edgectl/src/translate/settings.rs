@@ -6,7 +6,7 @@ use edge_translate::{
     config::{EdgeGateway, parse},
     load::Source,
 };
-use edge_xds::bootstrap::check_patch;
+use edge_xds::bootstrap;
 use std::{
     fs,
     io::{self, Write as _},
@@ -18,7 +18,7 @@ use std::{
 pub(super) fn of_a_cluster() -> Settings {
     Settings {
         platform: Platform::Cluster,
-        check_bootstrap: Some(check_patch),
+        check_bootstrap: Some(bootstrap::check),
         check_objects: Some(edge_infra::check),
         ..Settings::default()
     }
@@ -34,7 +34,7 @@ pub(super) fn of_file(path: &Path) -> Result<Settings> {
     }) {
         Ok(config) => {
             warn_of_extensions(&name, &config)?;
-            Ok(Settings::of(&config, Some(check_patch)).with_object_check(edge_infra::check))
+            Ok(Settings::of(&config, Some(bootstrap::check)).with_object_check(edge_infra::check))
         }
         Err(findings) => bail!(
             "{}",

@@ -14,9 +14,10 @@ use crate::config::dynamic::Naming;
 pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {
     fields!(at, message => ClusterConfig {
         cluster_implementation_specifier;
-        // A connection that may be shared by names need not be.
-        ignore allow_coalesced_connections;
-        refuse allow_insecure_cluster_options
+        // A connection that may be shared by names need not be. And nothing here takes leave to be insecure: hosts are
+        // spoken to in clear, or in TLS that the name vouches for, and no other TLS is compiled.
+        ignore allow_coalesced_connections, allow_insecure_cluster_options;
+        refuse
     });
     match cluster_implementation_specifier {
         Some(ClusterImplementationSpecifier::DnsCacheConfig(cache)) => naming(&at.field("dns_cache_config"), cache),

@@ -6,10 +6,10 @@ use super::{
     zones::{self, Told},
 };
 use crate::{
-    api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType, Text},
+    api::{self, AddressFamily, BackendEndpoint, BackendType, FqdnEndpoint, RoutingType, Text},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
-    phase::origin,
+    phase::{hostname::authority, origin},
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origin, Origins};
@@ -288,8 +288,22 @@ pub(super) fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
             path: (&*endpoint.unix.as_ref()?.path).into(),
         }
     };
+    // Whatever goes by the name of the endpoint, a host or a server name, is without the dot of an absolute name.
+    let fqdn = endpoint.fqdn.as_ref().filter(|fqdn| fqdn.relative() != &*fqdn.hostname);
+    let hostname = endpoint.hostname.as_deref().or(fqdn.map(FqdnEndpoint::relative));
     Some(Endpoint {
-        hostname: endpoint.hostname.as_deref().map(Into::into),
+        hostname: hostname.map(Into::into),
         ..endpoint_at(address, EndpointHealth::Serving)
     })
+}
+
+/// The authority by which a Backend is asked where no request tells one: the host of the first endpoint that has one, else
+/// its own name.
+pub(crate) fn asked_as(backend: &api::Backend) -> String {
+    let named = backend.spec.endpoints.iter().find_map(|endpoint| {
+        let name = endpoint.fqdn.as_ref().map(|fqdn| authority(fqdn.relative(), fqdn.port));
+        name.or_else(|| endpoint.ip.as_ref().map(|ip| authority(&ip.address, ip.port)))
+    });
+    let metadata = &backend.metadata;
+    named.unwrap_or_else(|| format!("{}.{}", metadata.name, metadata.namespace))
 }

@@ -9,10 +9,19 @@ use super::{
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendPort, BackendSet, Placement, Routing, SetMember, Zones},
+    name::{BackendKind, BackendPort, BackendSet, Placement, Routing, SetMember, Zones},
 };
 use edge_ir::{EndpointAddress, EndpointSetName, Locality, ServerNaming};
 use std::sync::Arc;
+
+/// How far behind others a backend stands by what it says itself: 0 is used first.
+pub(crate) fn priority(reader: &Reader<'_>, port: BackendPort) -> u32 {
+    let object = match port.target.kind {
+        BackendKind::Backend => reader.backend(port.target.id),
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set => None,
+    };
+    u32::from(object.is_some_and(|object| object.spec.fallback))
+}
 
 /// Why a backend, or one of a set, can't be spoken to as it asks; none where it can.
 pub(crate) fn refusal<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {

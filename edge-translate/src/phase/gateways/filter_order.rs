@@ -1,11 +1,25 @@
 //! The order of filters on chains, as an EdgeProxy changes it.
 
 use crate::api::{EdgeProxy, Text};
-use edge_ir::FilterInstance;
+use edge_ir::{FilterInstance, FilterKind};
 use std::sync::Arc;
 
 /// What the words for kinds of filters begin with.
-const PREFIX: &str = "edge.filters.http.";
+pub(super) const PREFIX: &str = "edge.filters.http.";
+
+/// The kind that a filter's name in an EdgeProxy is about, as a word.
+pub(super) fn word(name: &str) -> &str {
+    match name.strip_prefix(PREFIX).unwrap_or(name) {
+        // Two spellings of one filter.
+        "basic_authn" => "basic_auth",
+        word => word,
+    }
+}
+
+/// Whether a name is that of a filter that can move, or that others move beside. The router is always the last.
+pub(super) fn is_known(name: &str) -> bool {
+    FilterKind::ALL.iter().any(|kind| kind.word() == word(name))
+}
 
 /// Where filters of a kind go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +38,7 @@ enum Side {
 
 /// What an EdgeProxy says, in the order in which it applies. A move with no other, or two, was refused before.
 pub(crate) fn moves(proxy: &EdgeProxy) -> Arc<[FilterMove]> {
-    let word = |name: &str| Text::from(name.strip_prefix(PREFIX).unwrap_or(name));
+    let word = |name: &str| Text::from(word(name));
     let moves = proxy.spec.filter_order.iter().filter_map(|position| {
         let (side, other) = match (&position.before, &position.after) {
             (Some(other), None) => (Side::Before, other),

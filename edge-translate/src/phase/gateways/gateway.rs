@@ -224,7 +224,7 @@ fn own_proxy(
         );
     };
     let problem = if proxy.spec.merge_gateways {
-        Some("mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into())
+        Some(OF_CLASS.into())
     } else {
         None
     };
@@ -232,6 +232,9 @@ fn own_proxy(
     let problem = problem.or_else(|| proxy_settings::check(&proxy, reader.settings()).err());
     (Some(proxy), problem)
 }
+
+/// Why an EdgeProxy that a Gateway names isn't in force.
+pub(crate) const OF_CLASS: &str = "mergeGateways must not be set on an EdgeProxy that is attached to a Gateway";
 
 /// Why an EdgeProxy that such a Gateway names isn't in force.
 pub(crate) const NO_SAY: &str =

@@ -32,7 +32,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
         return Some(None);
     }
     let key = reader.text(fleet.0);
-    let infrastructure = first.object.spec.infrastructure.as_deref();
+    let gateways = || listeners.gateways.iter().map(|gateway| &*gateway.object);
     let placement = reader.settings().placement;
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     Some(Some(Infra {
@@ -41,17 +41,10 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
         placement,
         owner: owner(reader, &first.object, member),
         labels: owner_labels(&first.object, member, &key, placement),
-        extra_labels: copy(infrastructure.map(|i| &i.labels)),
-        annotations: copy(infrastructure.map(|i| &i.annotations)),
+        extra_labels: union(gateways(), |infrastructure| &infrastructure.labels),
+        annotations: union(gateways(), |infrastructure| &infrastructure.annotations),
         ports: ports(listeners, PortMapping::of(reader, fleet)),
-        addresses: first
-            .object
-            .spec
-            .addresses
-            .iter()
-            .filter(|a| is_known(a) && !a.value.is_empty())
-            .map(|a| Arc::from(&*a.value))
-            .collect(),
+        addresses: addresses(gateways()),
         proxy: Arc::new(ProxySettings {
             metrics_compressor: telemetry.and_then(|told| told.metrics_compressor),
             kept_metrics: telemetry.map(|told| told.kept_metrics.clone()).unwrap_or_default(),
@@ -108,11 +101,30 @@ fn stands_for(gateway: &api::Gateway) -> Origin {
     )
 }
 
-fn copy(map: Option<&api::StringMap>) -> StringMap {
-    map.into_iter()
-        .flat_map(api::StringMap::iter)
-        .map(|(key, value)| (Arc::from(key), Arc::from(value)))
-        .collect()
+/// What the Gateways of a fleet ask for of its objects, in their order: the first that says something of a key decides.
+fn union<'a>(
+    gateways: impl Iterator<Item = &'a api::Gateway>,
+    part: impl Fn(&api::GatewayInfrastructure) -> &api::StringMap,
+) -> StringMap {
+    let mut all = StringMap::new();
+    for infrastructure in gateways.filter_map(|gateway| gateway.spec.infrastructure.as_deref()) {
+        for (key, value) in part(infrastructure).iter() {
+            all.entry(key.into()).or_insert_with(|| value.into());
+        }
+    }
+    all
+}
+
+/// The addresses that the Gateways of a fleet ask for, each once.
+fn addresses<'a>(gateways: impl Iterator<Item = &'a api::Gateway>) -> Vec<Arc<str>> {
+    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
+    let mut all: Vec<Arc<str>> = Vec::new();
+    for address in asked.filter(|address| is_known(address) && !address.value.is_empty()) {
+        if all.iter().all(|known| **known != *address.value) {
+            all.push(Arc::from(&*address.value));
+        }
+    }
+    all
 }
 
 fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str, placement: Placement) -> StringMap {
@@ -185,17 +197,17 @@ fn ports(listeners: &FleetListeners, mapping: PortMapping) -> Vec<ServicePort> {
 /// The ports of a listener: HTTP/3 has the same number once more, for datagrams.
 fn ports_of(listener: &ListenerState, mapping: PortMapping) -> impl Iterator<Item = ServicePort> {
     let port = listener.port;
-    let at = move |protocol, word: &str| ServicePort {
+    let own = ServicePort {
         port,
-        protocol,
+        protocol: transport(&listener.protocol),
         container_port: mapping.container_port(port),
-        name: format!("{word}-{port}").into(),
+        name: format!("{}-{port}", listener.protocol.as_str().to_lowercase()).into(),
     };
-    let own = at(
-        transport(&listener.protocol),
-        &listener.protocol.as_str().to_lowercase(),
-    );
-    let http3 = (listener.http3() == Http3::Offered).then(|| at(PortProtocol::Udp, "http3"));
+    let http3 = (listener.http3() == Http3::Offered).then(|| ServicePort {
+        protocol: PortProtocol::Udp,
+        name: format!("{}-h3", own.name).into(),
+        ..own
+    });
     [own].into_iter().chain(http3)
 }
 

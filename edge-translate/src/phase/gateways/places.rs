@@ -20,13 +20,19 @@ pub(crate) fn databases(proxy: Option<&EdgeProxy>) -> Result<PlaceDatabases, Str
     let Some(files) = geo.provider.max_mind.as_deref() else {
         return Err("EdgeProxy.spec.geoIP.provider: maxMind must be set when type is MaxMind".to_owned());
     };
-    Ok(PlaceDatabases {
+    let databases = PlaceDatabases {
         city: path(files.city_db_source.as_ref())?,
         country: path(files.country_db_source.as_ref())?,
         system: path(files.asn_db_source.as_ref())?,
         provider: path(files.isp_db_source.as_ref())?,
         anonymity: path(files.anonymous_ip_db_source.as_ref())?,
-    })
+    };
+    match databases == PlaceDatabases::default() {
+        true => Err(
+            "EdgeProxy.spec.geoIP.provider.maxMind: at least one MaxMind database source must be specified".to_owned(),
+        ),
+        false => Ok(databases),
+    }
 }
 
 /// Where a database is. A proxy refuses all of a listener for a name that ends otherwise.

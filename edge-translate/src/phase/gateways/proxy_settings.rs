@@ -1,6 +1,6 @@
 //! What an EdgeProxy asks for: whether it makes sense, and what of it a fleet's infrastructure needs.
 
-use super::cluster_settings::cluster_settings;
+use super::{cluster_settings::cluster_settings, telemetry};
 use crate::{
     api::{
         DurationText, EdgeProxy, IpFamily as ApiFamily, Text,
@@ -36,10 +36,11 @@ pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyP
         return Err("mergeGateways and mergeBackends cannot both be enabled".into());
     }
     let mut errors = check::errors(spec);
-    if let (Some(bootstrap), Some(check)) = (&spec.bootstrap, settings.check_bootstrap) {
-        errors.extend(check(&bootstrap_patch(bootstrap)).err());
-    }
     // What is wrong already would only be told a second time, in other words.
+    if let (Some(_), Some(check), true) = (&spec.bootstrap, settings.check_bootstrap, errors.is_empty()) {
+        let start = telemetry::put_into(proxy_settings(Some(proxy)), spec);
+        errors.extend(check(&start, settings.start_place()).err());
+    }
     if let (Some(cluster), Some(check), true) = (cluster_of(spec), settings.check_objects, errors.is_empty()) {
         errors.extend(check(&cluster_settings(cluster)));
     }
@@ -104,16 +105,21 @@ fn cluster_of(spec: &EdgeProxySpec) -> Option<&ClusterProvider> {
     spec.provider.as_ref()?.cluster.as_deref()
 }
 
+/// A component that the contract lists and proxies don't have: stock Envoy wouldn't start.
+pub(crate) const IDLE_COMPONENT: &str = "system";
+
 fn log_levels(spec: &EdgeProxySpec) -> StringMap {
-    spec.logging
-        .level
-        .iter()
+    let levels = spec.logging.level.iter();
+    levels
+        .filter(|(component, _)| &***component != IDLE_COMPONENT)
         .map(|(component, level)| (Arc::from(&**component), Arc::from(level.as_str())))
         .collect()
 }
 
 fn seconds(duration: Option<&DurationText>) -> Option<u32> {
-    u32::try_from(duration?.parse().ok()?.as_secs()).ok()
+    let duration = duration?.parse().ok()?;
+    // Rounded up, for 0 is no wait at all.
+    u32::try_from(duration.as_millis().div_ceil(1000)).ok()
 }
 
 fn serves_prometheus(spec: &EdgeProxySpec) -> bool {

@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 use crate::{
     api::{
         EdgeProxy, Kind,
+        edge_proxy::EdgeProxySpec,
         edge_proxy::telemetry::{Compression, ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
     },
     engine::reader::Reader,
@@ -28,7 +29,8 @@ use crate::{
 };
 use collector::Collector;
 use edge_ir::{
-    AccessLog, ClusterStats, Compressor, FleetTracing, HealthLog, HostStats, MetricSink, RequestIdTracing, TextMatcher,
+    AccessLog, ClusterStats, Compressor, FleetTracing, HealthLog, HostStats, MetricSink, ProxySettings,
+    RequestIdTracing, TextMatcher,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -163,6 +165,24 @@ pub(crate) fn cluster_stat_name(reader: &Reader<'_>, gateway: Id) -> Option<Arc<
     let telemetry = member.proxy.as_ref()?.spec.telemetry.as_deref()?;
     let name = telemetry.metrics.as_deref()?.cluster_stat_name.as_deref()?;
     holds_alone(name, &OF_RULE).then(|| name.into())
+}
+
+/// What proxies start with, with what an EdgeProxy says of metrics, as far as that shapes a bootstrap. Of collectors only
+/// their number is known before their backends are: each is told as a host.
+pub(crate) fn put_into(start: ProxySettings, spec: &EdgeProxySpec) -> ProxySettings {
+    let told = spec.telemetry.as_deref();
+    let Some(metrics) = told.and_then(|told| told.metrics.as_deref()) else {
+        return start;
+    };
+    // What is wrong with it is said where it is read for the fleet.
+    let mut unsaid = Vec::new();
+    let compression = metrics.prometheus.as_ref().and_then(|it| it.compression.as_ref());
+    ProxySettings {
+        metrics_compressor: compression.and_then(|it| metrics_compressor(it, &mut unsaid)),
+        kept_metrics: kept_metrics(metrics, &mut unsaid),
+        metric_sinks: metrics::placeholders(metrics),
+        ..start
+    }
 }
 
 /// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans.

@@ -17,7 +17,7 @@ use crate::{
         gateways::gateway::{Gateway, transport},
         hostname,
         policies::client::{ClientTraffic, Http3},
-        routes::bound,
+        routes::{bound, rules::failed_rules},
         secrets::{Provided, needs},
     },
 };
@@ -224,13 +224,14 @@ fn datagram_parts(reader: &Reader<'_>, served: &[SocketListener]) -> Parts {
     }
 }
 
-/// The stream of a listener: its oldest route serves alone.
+/// The stream of a listener: its oldest route serves alone, of those that are accepted.
 fn stream(reader: &Reader<'_>, listener: &SocketListener, stat_prefix: String) -> StreamProxy {
     let routes = reader
         .listener_routes(listener.id)
         .iter()
         .filter_map(|route| Some((*route, reader.bound(*route)?)));
-    let oldest = routes.min_by(|(_, a), (_, b)| a.summary.seniority.cmp(&b.summary.seniority));
+    let accepted = routes.filter(|(_, bound)| failed_rules(&bound.summary).is_empty());
+    let oldest = accepted.min_by(|(_, a), (_, b)| a.summary.seniority.cmp(&b.summary.seniority));
     match oldest.and_then(|(route, _)| bound::stream(reader, route, listener.id)) {
         Some(stream) => StreamProxy {
             stat_prefix: stat_prefix.into(),

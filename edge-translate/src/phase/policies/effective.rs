@@ -28,11 +28,16 @@ use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
     name::{
-        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, TrafficId, Treatment,
-        VariantId,
+        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, RouteKind, TrafficId,
+        Treatment, VariantId,
     },
-    phase::{backends::defaults, gateways::telemetry, listeners::fleet::ListenerState},
+    phase::{
+        backends::defaults,
+        gateways::{gateway::transport, telemetry},
+        listeners::fleet::ListenerState,
+    },
 };
+use edge_ir::PortProtocol;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -145,8 +150,16 @@ pub(crate) fn inherited(
             .find(|policy| policy.kind == kind)
             .map(|policy| policy.id)
     };
+    let decision = decide(reader, by, &bare);
+    let of_listener = own.part(Kind::SecurityPolicy, listener.id.name);
     Inherited {
-        decision: decide(reader, by, &bare),
+        decision: match spec.protocol {
+            Protocol::Tcp | Protocol::Tls | Protocol::Udp => {
+                let policy = of_listener.map(|policy| (policy, transport(&spec.protocol)));
+                of_connections(reader, policy, decision)
+            }
+            _ => decision,
+        },
         policies,
         ..bare
     }
@@ -234,19 +247,41 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     decision
 }
 
+/// What is decided for connections that a SecurityPolicy is for by itself: one that asks for what requests alone have is
+/// invalid there. A policy that they inherit may be for requests beside them.
+fn of_connections(reader: &Reader<'_>, policy: Option<(Id, PortProtocol)>, decision: Decision) -> Decision {
+    match policy.and_then(|(policy, transport)| security::fault_of_streams(reader, policy, transport)) {
+        Some(_) => Decision {
+            protection: Protection::Refused,
+            ..decision
+        },
+        None => decision,
+    }
+}
+
 /// Who holds a route and its rules, the same under every parent.
 pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Held {
     attachment::held(reader, route.kind.kind(), route.id)
 }
 
-/// What is decided for a route at a listener.
-pub(crate) fn effective(reader: &Reader<'_>, own: &Held, inherited: &Inherited) -> ContextId {
-    let rules = own.named_parts().into_iter().map(|rule| {
-        let by = |kind| own.part(kind, rule).or(own.whole(kind));
-        (rule, decide(reader, by, inherited))
-    });
+/// What is decided for a route of a kind at a listener.
+pub(crate) fn effective(reader: &Reader<'_>, (kind, own): (RouteKind, &Held), inherited: &Inherited) -> ContextId {
+    let decided = |by: &dyn Fn(Kind) -> Option<Id>| {
+        let decision = decide(reader, by, inherited);
+        match kind {
+            RouteKind::Tcp => {
+                let policy = by(Kind::SecurityPolicy).map(|policy| (policy, kind.transport()));
+                of_connections(reader, policy, decision)
+            }
+            RouteKind::Http | RouteKind::Grpc | RouteKind::Tls | RouteKind::Udp => decision,
+        }
+    };
+    let rules = own
+        .named_parts()
+        .into_iter()
+        .map(|rule| (rule, decided(&|kind| own.part(kind, rule).or(own.whole(kind)))));
     reader.context_id(Context {
-        decision: decide(reader, |kind| own.whole(kind), inherited),
+        decision: decided(&|kind| own.whole(kind)),
         rules: rules.collect(),
     })
 }

@@ -18,7 +18,9 @@ use crate::{
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{backends::set, precedence::Seniority, routes::is_token},
 };
-use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact};
+use edge_ir::{
+    AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact, PortProtocol, RouteFilter,
+};
 use rustc_hash::FxHasher;
 use serde_json::Value;
 use std::{
@@ -31,6 +33,7 @@ mod authorization;
 mod browsers;
 mod credentials;
 mod ext_auth;
+mod key_set;
 mod oidc;
 mod places;
 pub(crate) mod signing;
@@ -252,7 +255,14 @@ fn asked_of_places(rules: &AccessRules) -> Box<[PlaceFact]> {
     facts.into_iter().collect()
 }
 
-/// What becomes of connections whose requests nobody reads. Only scripts in browsers ask who may send what from where.
+/// Why a policy can't be about connections themselves.
+const ONLY_AUTHORIZATION: &str = "Only authorization is supported for TCP (routes/listeners).";
+
+/// Why a policy can't be about datagrams.
+const NO_CONNECTION: &str = "Authorization: datagrams have no connection that could be refused.";
+
+/// What becomes of connections whose requests nobody reads, where they inherit a policy. Only scripts in browsers ask who
+/// may send what from where, so that rules for these leave connections as they are.
 fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Streams {
     let SecuritySettings {
         cors: _,
@@ -272,7 +282,7 @@ fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Stre
         ext_auth.is_some(),
     ];
     if others.contains(&true) {
-        return Streams::Closed("Only authorization is supported for TCP (routes/listeners).".into());
+        return Streams::Closed(ONLY_AUTHORIZATION.into());
     }
     let Some(rules) = rules else {
         return Streams::Open;
@@ -294,13 +304,32 @@ fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Stre
     }
 }
 
-/// Why a policy can't guard the streams that it is for; none where it can.
-pub(crate) fn fault_of_streams(reader: &Reader<'_>, policy: Id) -> Option<Arc<str>> {
+/// Why a policy can't guard the streams that it is for; none where it can. They are closed then.
+pub(crate) fn fault_of_streams(reader: &Reader<'_>, policy: Id, transport: PortProtocol) -> Option<Arc<str>> {
     let settled = reader.security_policy(policy)?.settled.clone().ok()?;
-    match &reader.security(settled).streams {
-        Streams::Closed(why) => Some(Arc::clone(why)),
-        Streams::Open | Streams::Rules(_) => None,
+    let security = reader.security(settled);
+    match &security.streams {
+        Streams::Closed(why) => return Some(Arc::clone(why)),
+        Streams::Rules(_) if transport == PortProtocol::Udp => return Some(NO_CONNECTION.into()),
+        Streams::Open | Streams::Rules(_) => {}
     }
+    let is_for_browsers = |filter: &RouteFilter| matches!(filter.id.kind, FilterKind::Cors | FilterKind::Csrf);
+    let mut effects = security.filters.effects.iter();
+    effects.any(is_for_browsers).then(|| ONLY_AUTHORIZATION.into())
+}
+
+/// Whether streams that inherit a policy are closed by it.
+pub(crate) fn closes_streams(reader: &Reader<'_>, policy: Id, transport: PortProtocol) -> bool {
+    let settled = reader.security_policy(policy).map(|policy| &policy.settled);
+    settled.is_some_and(|settled| match settled {
+        Ok(security) => match &reader.security(*security).streams {
+            Streams::Open => false,
+            Streams::Rules(_) => transport == PortProtocol::Udp,
+            Streams::Closed(_) => true,
+        },
+        // The status says that nothing passes.
+        Err(_) => false,
+    })
 }
 
 /// Why a service of a policy can't be asked as its own settings want; none where it can.

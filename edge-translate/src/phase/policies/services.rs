@@ -8,6 +8,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
+        backends::{endpoints::asked_as, set},
         policies::traffic::{self, Problems},
         reference::{Referent, Referrer, is_permitted},
         statuses::backend_problem,
@@ -71,12 +72,12 @@ pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, 
 
 /// All references as one backend, and the host of the first.
 fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<str>), String> {
-    let found = asked.references.iter().map(|reference| {
-        let (backend, host) = backend(reader, asked.by, reference, asked.protocol)?;
+    let found = asked.references.iter().map(|named| {
+        let (backend, host) = backend(reader, asked.by, named, asked.protocol)?;
         let member = SetMember {
             port: backend.port,
-            weight: reference.weight.unwrap_or(1),
-            priority: u32::from(reference.fallback == Some(true)),
+            weight: named.weight.unwrap_or(1),
+            priority: set::priority(reader, backend.port).max(u32::from(named.fallback == Some(true))),
         };
         Ok((backend, member, host))
     });
@@ -220,8 +221,9 @@ fn backend(
         // No reference names a set, and none to a service an object that isn't ours.
         BackendKind::Backend | BackendKind::Custom | BackendKind::Set => {
             let backend = own(reader, target, reference.port)?;
-            let spoken = backend.spec.app_protocols.first().map(|protocol| protocol.as_str());
-            (0, spoken, host_of(backend))
+            let mut spoken = backend.spec.app_protocols.iter().map(|protocol| protocol.as_str());
+            let spoken = spoken.find(|protocol| is_http2(protocol));
+            (0, spoken, asked_as(backend))
         }
     };
     let port = BackendPort {
@@ -229,9 +231,9 @@ fn backend(
         port,
         transport: PortProtocol::Tcp,
     };
-    let protocol = match spoken {
-        Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
-        _ => protocol,
+    let protocol = match spoken.is_some_and(is_http2) {
+        true => AppProtocol::Http2,
+        false => protocol,
     };
     let backend = BackendId {
         port,
@@ -239,6 +241,10 @@ fn backend(
         variant: VariantId::OWN,
     };
     Ok((backend, host.into()))
+}
+
+fn is_http2(app_protocol: &str) -> bool {
+    matches!(app_protocol, "kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc")
 }
 
 fn port_of<'p>(
@@ -281,17 +287,4 @@ fn own<'a>(reader: &Reader<'a>, target: Target, port: Option<u16>) -> Result<&'a
 fn port_at(endpoint: &api::BackendEndpoint) -> Option<u16> {
     let ip = endpoint.ip.as_ref().map(|ip| ip.port);
     ip.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port))
-}
-
-/// The host of the first endpoint that has one, else the name of the Backend.
-fn host_of(backend: &api::Backend) -> String {
-    let named = backend.spec.endpoints.iter().find_map(|endpoint| {
-        let name = endpoint
-            .fqdn
-            .as_ref()
-            .map(|fqdn| format!("{}:{}", fqdn.hostname, fqdn.port));
-        name.or_else(|| endpoint.ip.as_ref().map(|ip| format!("{}:{}", ip.address, ip.port)))
-    });
-    let metadata = &backend.metadata;
-    named.unwrap_or_else(|| format!("{}.{}", metadata.name, metadata.namespace))
 }

@@ -322,7 +322,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             fleet,
             serving: view.serving,
-            context: effective::effective(reader, &subject.held, &view.inherited),
+            context: effective::effective(reader, (subject.kind, &subject.held), &view.inherited),
             table: view.table.clone(),
             hosts,
         });
@@ -357,7 +357,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         listener: view.id,
         fleet,
         serving: view.serving,
-        context: effective::effective(reader, &subject.held, &view.inherited),
+        context: effective::effective(reader, (subject.kind, &subject.held), &view.inherited),
         table: view.table.clone(),
         hosts,
     })

@@ -29,6 +29,7 @@ use crate::{
 use smallvec::SmallVec;
 use std::{borrow::Cow, sync::Arc};
 
+mod closed;
 mod deprecated;
 mod ineffective;
 mod overridden;
@@ -44,6 +45,8 @@ struct Said {
     programmed: Option<Condition>,
     /// Listeners that would speak HTTP/3 and don't, a sentence each.
     without_http3: Vec<String>,
+    /// Listeners that nobody reads requests at and that are closed for that, sorted.
+    closed: Vec<Arc<str>>,
 }
 
 /// A policy whose status is made.
@@ -80,7 +83,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         (old, idle) => old.or(idle),
     };
     let entry = |(ancestor, said): (Ancestor, Said)| {
-        let warning = warned(warning.clone(), &said.without_http3);
+        let warning = warned(warning.clone(), &said);
         let others = [said.overridden, said.merged, said.programmed, warning];
         let mut conditions = Vec::with_capacity(1 + others.iter().flatten().count());
         conditions.extend(said.accepted);
@@ -105,15 +108,15 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
 }
 
 /// One condition for all that is warned of.
-fn warned(of_fields: Option<Condition>, without_http3: &[String]) -> Option<Condition> {
-    if without_http3.is_empty() {
-        return of_fields;
-    }
-    let message = without_http3.join("; ");
-    Some(match of_fields {
-        Some(other) => Condition::yes("Warning", "Warnings", format!("{}; {message}", other.message)),
-        None => Condition::yes("Warning", "UnsupportedHTTP3ClientValidation", message),
-    })
+fn warned(of_fields: Option<Condition>, said: &Said) -> Option<Condition> {
+    let http3 = (!said.without_http3.is_empty()).then(|| {
+        let message = said.without_http3.join("; ");
+        Condition::yes("Warning", "UnsupportedHTTP3ClientValidation", message)
+    });
+    [of_fields, http3, closed::warning(&said.closed)]
+        .into_iter()
+        .flatten()
+        .reduce(|one, other| warning::both(one, &other))
 }
 
 /// Whether a policy with targets has one that hangs under a Gateway of ours; nothing asks the backends of another. What
@@ -231,6 +234,8 @@ impl Subject<'_, '_> {
             self.accept(ancestor, accepted);
             self.awaits(ancestor, standing.awaited);
             self.said(ancestor).without_http3.extend_from_slice(&without_http3);
+            let closed = self.closed(target, ancestor);
+            self.said(ancestor).closed.extend(closed);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
             }
@@ -279,10 +284,10 @@ impl Subject<'_, '_> {
     /// Why the policy can't be honoured for a target that is about connections.
     fn unfit(&self, target: Target) -> Option<Condition> {
         let is_of_streams = || target.route().is_some_and(|route| !route.kind.is_by_host());
-        let is_of_connections = target.is_of_connections(self.reader);
+        let transport = target.streams(self.reader);
         let fault = match self.policy.kind {
-            Kind::SecurityPolicy if is_of_connections => security::fault_of_streams(self.reader, self.policy.id),
-            Kind::EdgeExtensionPolicy if is_of_connections || is_of_streams() => {
+            Kind::SecurityPolicy => security::fault_of_streams(self.reader, self.policy.id, transport?),
+            Kind::EdgeExtensionPolicy if transport.is_some() || is_of_streams() => {
                 extension::fault_of_streams(self.reader, self.policy.id)
             }
             _ => None,

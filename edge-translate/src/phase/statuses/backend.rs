@@ -103,7 +103,7 @@ fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<Stri
             Ok(_) => None,
         };
     }
-    let host = &*endpoint.fqdn.as_ref()?.hostname;
+    let host = endpoint.fqdn.as_ref()?.relative();
     if host.parse::<IpAddr>().is_ok() {
         Some(format!("hostname {host} is an IP address"))
     } else if !is_dns_subdomain(host) {

@@ -21,8 +21,17 @@ const GROUP: &str = "gateway.networking.k8s.io";
 /// The status of a policy; none inside while its target isn't ours, or isn't there.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let policy = reader.edge_patch_policy(id)?;
-    let Some((ancestor, conditions)) = judged(reader, id, policy) else {
-        return Some(None);
+    let observed_generation = policy.metadata.generation;
+    let (ancestor, conditions) = match judged(reader, id, policy) {
+        Verdict::Said(ancestor, conditions) => (ancestor, conditions),
+        Verdict::Elsewhere => return Some(None),
+        Verdict::Nothing(reason) => {
+            let body = StatusBody::Unattached(vec![format!("spec.targetRef: {reason}")]);
+            return Some(Some(Status {
+                observed_generation,
+                body,
+            }));
+        }
     };
     let ancestors = vec![ParentStatus {
         parent: ancestor,
@@ -33,13 +42,23 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         ancestors,
     };
     Some(Some(Status {
-        observed_generation: policy.metadata.generation,
+        observed_generation,
         body,
     }))
 }
 
+/// What is to be said of a policy.
+enum Verdict {
+    /// This, under what it hangs under.
+    Said(Arc<ParentReference>, Vec<Condition>),
+    /// Nothing: what it names is another controller's.
+    Elsewhere,
+    /// It is for nothing, for this reason.
+    Nothing(String),
+}
+
 /// What a policy hangs under, and what is said of it there.
-fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(Arc<ParentReference>, Vec<Condition>)> {
+fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Verdict {
     let target = &policy.spec.target_ref;
     let gateway = Id {
         namespace: id.namespace,
@@ -49,42 +68,44 @@ fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(Arc<
     if is_standard && target.kind == "GatewayClass" {
         return of_class(reader, id, policy, gateway.name);
     }
-    let Some(Gateway::Member(member)) = reader.gateway(gateway).map(|gateway| &**gateway) else {
-        return None;
+    let member = match reader.gateway(gateway).map(|gateway| &**gateway) {
+        Some(Gateway::Member(member)) => member,
+        Some(Gateway::Foreign) => return Verdict::Elsewhere,
+        None => {
+            let (namespace, name) = (&policy.metadata.namespace, &target.name);
+            return Verdict::Nothing(format!("there is no Gateway {namespace}/{name}"));
+        }
     };
     if member.merge == Merge::Class {
         // The fleet is the class's, and so are its patches.
         let reference = ancestor::whole(reader, Kind::GatewayClass, class_id(gateway.name));
-        return Some((reference, vec![not_accepted(wrong_kind(policy, "GatewayClass"))]));
+        return Verdict::Said(reference, vec![not_accepted(wrong_kind(policy, "GatewayClass"))]);
     }
     let conditions = match is_standard && target.kind == "Gateway" {
         true => in_force(reader, id, policy, member.fleet),
         false => vec![not_accepted(wrong_kind(policy, "Gateway"))],
     };
-    Some((ancestor::whole(reader, Kind::Gateway, gateway), conditions))
+    Verdict::Said(ancestor::whole(reader, Kind::Gateway, gateway), conditions)
 }
 
-/// The same for a policy that names a class; none of another controller's.
-fn of_class(
-    reader: &Reader<'_>,
-    id: Id,
-    policy: &EdgePatchPolicy,
-    class: Sym,
-) -> Option<(Arc<ParentReference>, Vec<Condition>)> {
-    let judged = reader.class(class).map(|class| &**class);
-    let merge = match judged {
-        Some(Class::Foreign) => return None,
+/// The same for a policy that names a class. Of one whose Gateways don't share a fleet, or that nobody knows, no status
+/// says anything: it may be meant for any controller.
+fn of_class(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy, class: Sym) -> Verdict {
+    let name = &policy.spec.target_ref.name;
+    let merge = match reader.class(class).map(|class| &**class) {
+        Some(Class::Foreign) => return Verdict::Elsewhere,
         Some(ours) => Merge::of(ours.proxy()),
-        None => Merge::Own,
+        None => return Verdict::Nothing(format!("there is no GatewayClass {name}")),
     };
-    let conditions = match merge {
-        Merge::Class => in_force(reader, id, policy, FleetId(class)),
-        Merge::Own => vec![not_accepted(format!(
-            "{}not found or not accepted (MergeGateways=true).",
-            named(policy)
-        ))],
-    };
-    Some((ancestor::whole(reader, Kind::GatewayClass, class_id(class)), conditions))
+    match merge {
+        Merge::Class => Verdict::Said(
+            ancestor::whole(reader, Kind::GatewayClass, class_id(class)),
+            in_force(reader, id, policy, FleetId(class)),
+        ),
+        Merge::Own => Verdict::Nothing(format!(
+            "the Gateways of GatewayClass {name} don't share a fleet (mergeGateways): name a Gateway"
+        )),
+    }
 }
 
 fn class_id(name: Sym) -> Id {
@@ -92,14 +113,6 @@ fn class_id(name: Sym) -> Id {
         namespace: Interner::EMPTY,
         name,
     }
-}
-
-fn named(policy: &EdgePatchPolicy) -> String {
-    let target = &policy.spec.target_ref;
-    format!(
-        "TargetRef.Group:{} TargetRef.Kind:{} TargetRef.Namespace:{} TargetRef.Name:{} ",
-        target.group, target.kind, policy.metadata.namespace, target.name
-    )
 }
 
 fn wrong_kind(policy: &EdgePatchPolicy, supported: &str) -> String {
@@ -124,6 +137,9 @@ fn in_force(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy, fleet: FleetI
         return vec![not_accepted(format!("unsupported patch type {kind}"))];
     }
     let accepted = Condition::yes("Accepted", "Accepted", "Policy has been accepted.");
+    if policy.spec.json_patches.is_empty() {
+        return vec![accepted, programmed(&[])];
+    }
     let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
     let is_own = |origin: &Origin| origin.namespace == namespace && origin.name == name;
     let Some(failures) = reader.patch_failures(fleet) else {

@@ -1,16 +1,18 @@
 //! EdgeProxy, under each class and Gateway that names it.
 
-use super::ancestor;
+use super::{ancestor, warning};
 use crate::{
-    api::Kind,
+    api::{EdgeProxy, Kind, edge_proxy::EdgeProxySpec},
     engine::reader::Reader,
     name::Id,
     phase::{
         backends::defaults,
         gateways::{
             class::Class,
-            gateway::{Gateway, Merge, NO_SAY},
-            proxy_settings, telemetry,
+            gateway::{Gateway, Merge, NO_SAY, OF_CLASS},
+            places,
+            proxy_settings::{self, IDLE_COMPONENT},
+            telemetry,
         },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
@@ -22,23 +24,26 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let settings = reader.settings();
     let mut told = telemetry::telemetry(reader, object, "").problems;
     told.extend(defaults::defaults(reader, object).err());
+    let places = object.spec.geo_ip.is_some().then(|| places::databases(Some(object)));
+    told.extend(places.and_then(Result::err));
     let mut conditions = vec![match proxy_settings::check(object, settings) {
         Err(errors) => Condition::no("Accepted", "InvalidParameters", errors),
         Ok(()) if !told.is_empty() => Condition::no("Accepted", "InvalidParameters", told.join("; ")),
         Ok(()) => Condition::yes("Accepted", "Accepted", "EdgeProxy has been accepted."),
     }];
-    if object.spec.lua_validation.is_some() {
-        let message = "spec.luaValidation is deprecated, use spec.lua.validationType instead";
-        conditions.push(Condition::yes("Warning", "DeprecatedField", message));
-    }
+    conditions.extend(warned(&object.spec));
     let users = reader
         .proxy_users(id)
         .filter(|(kind, user)| is_ours(reader, *kind, *user));
     let under = |(kind, user)| ParentStatus {
         parent: ancestor::whole(reader, kind, user),
-        conditions: match shares_a_fleet(reader, kind, user) {
-            true => vec![Condition::no("Accepted", "InvalidParameters", format!("It {NO_SAY}."))],
-            false => conditions.clone(),
+        conditions: match refusal(reader, object, kind, user) {
+            Some(why) => {
+                let refused = Condition::no("Accepted", "InvalidParameters", why);
+                let others = conditions.iter().skip(1).cloned();
+                [refused].into_iter().chain(others).collect()
+            }
+            None => conditions.clone(),
         },
     };
     let mut ancestors: Vec<_> = users.map(under).collect();
@@ -57,6 +62,22 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     }))
 }
 
+/// What is old, and what nobody follows.
+fn warned(spec: &EdgeProxySpec) -> Option<Condition> {
+    let old = spec.lua_validation.is_some().then(|| {
+        let message = "spec.luaValidation is deprecated, use spec.lua.validationType instead";
+        Condition::yes("Warning", "DeprecatedField", message)
+    });
+    let idle = spec.logging.level.contains_key(IDLE_COMPONENT).then(|| {
+        let message = format!("spec.logging.level.{IDLE_COMPONENT} has no effect: proxies have no such component");
+        Condition::yes("Warning", "UnsupportedField", message)
+    });
+    match (old, idle) {
+        (Some(old), Some(idle)) => Some(warning::both(old, &idle)),
+        (old, idle) => old.or(idle),
+    }
+}
+
 fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
     match kind {
         Kind::GatewayClass => reader.class(id.name).is_some_and(|c| !matches!(**c, Class::Foreign)),
@@ -64,8 +85,19 @@ fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
     }
 }
 
-/// Whether it is a Gateway that shares the fleet of its class.
-fn shares_a_fleet(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
-    let gateway = reader.gateway(id).filter(|_| kind == Kind::Gateway);
-    gateway.is_some_and(|gateway| matches!(&**gateway, Gateway::Member(member) if member.merge == Merge::Class))
+/// Why a class or Gateway can't have an EdgeProxy, whatever that says otherwise.
+fn refusal(reader: &Reader<'_>, object: &EdgeProxy, kind: Kind, user: Id) -> Option<String> {
+    if kind == Kind::GatewayClass {
+        return match &**reader.class(user.name)? {
+            Class::Refused { error, .. } => Some(error.clone()),
+            Class::Accepted { .. } | Class::Foreign => None,
+        };
+    }
+    let Gateway::Member(member) = &**reader.gateway(user)? else {
+        return None;
+    };
+    match member.merge {
+        Merge::Class => Some(format!("It {NO_SAY}.")),
+        Merge::Own => object.spec.merge_gateways.then(|| OF_CLASS.to_owned()),
+    }
 }

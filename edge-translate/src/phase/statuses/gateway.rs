@@ -64,12 +64,8 @@ fn without_class(reader: &Reader<'_>, object: &api::Gateway) -> Option<Status> {
 }
 
 fn accepted(reader: &Reader<'_>, member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
-    if let Some(problem) = &member.problem {
-        return Condition::no("Accepted", problem.reason, problem.message.clone());
-    }
-    let shape = reader.fleet_shape(member.fleet);
-    if let Some(telemetry) = shape.map(|shape| &shape.telemetry).filter(|t| !t.problems.is_empty()) {
-        return Condition::no("Accepted", "InvalidParameters", telemetry.problems.join("; "));
+    if let Some(refusal) = refusal(reader, member) {
+        return refusal;
     }
     let mut bad: Vec<&str> = listeners
         .iter()
@@ -97,6 +93,16 @@ fn accepted(reader: &Reader<'_>, member: &Member, object: &api::Gateway, listene
             format!("No listeners are valid: {names}{repeated}"),
         )
     }
+}
+
+/// Why a Gateway isn't accepted, whatever its listeners are.
+pub(super) fn refusal(reader: &Reader<'_>, member: &Member) -> Option<Condition> {
+    if let Some(problem) = &member.problem {
+        return Some(Condition::no("Accepted", problem.reason, problem.message.clone()));
+    }
+    let telemetry = &reader.fleet_shape(member.fleet)?.telemetry;
+    let message = (!telemetry.problems.is_empty()).then(|| telemetry.problems.join("; "))?;
+    Some(Condition::no("Accepted", "InvalidParameters", message))
 }
 
 /// What is to be said of names that several listeners have: a status has one entry a name.

@@ -35,7 +35,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         .iter()
         .map(|l| gateway::listener(reader, &object.spec.listeners, l));
     let body = StatusBody::ListenerSet(ListenerSetStatus {
-        conditions: conditions(member, gateway, object, set),
+        conditions: conditions(reader, (member, gateway), object, set),
         listeners: listeners.collect(),
     });
     Some(Some(Status {
@@ -64,8 +64,8 @@ pub(super) fn is_accepted(set: &SetListeners) -> bool {
 }
 
 fn conditions(
-    member: &Member,
-    gateway: &GatewayListeners,
+    reader: &Reader<'_>,
+    (member, gateway): (&Member, &GatewayListeners),
     object: &api::ListenerSet,
     set: &SetListeners,
 ) -> Vec<Condition> {
@@ -82,7 +82,7 @@ fn conditions(
         ];
     }
     let n_accepted = set.listeners.iter().filter(|l| gateway::is_accepted(l)).count();
-    let accepted = if member.problem.is_some() {
+    let accepted = if gateway::refusal(reader, member).is_some() {
         let message = format!("Parent Gateway {parent} not accepted");
         Condition::no("Accepted", "ParentNotAccepted", message)
     } else if n_accepted == 0 {

@@ -210,7 +210,7 @@ fn resolved_refs(rules: &Summary, encryption: Encryption, sealed: Option<String>
     Condition::no("ResolvedRefs", reason, message)
 }
 
-/// Reasons sorted and joined by commas, messages in order of occurrence.
+/// Reasons sorted and joined by commas, messages in order of occurrence; of several each is a sentence.
 fn joined<'a>(findings: impl Iterator<Item = &'a RuleFinding>) -> (String, String) {
     joined_of(findings.map(|finding| (finding.reason, &*finding.message)))
 }
@@ -224,7 +224,16 @@ fn joined_of<'a>(findings: impl Iterator<Item = (&'static str, &'a str)>) -> (St
             messages.push(message);
         }
     }
-    (reasons.into_iter().collect::<Vec<_>>().join(","), messages.join(" "))
+    let reasons: Vec<_> = reasons.into_iter().collect();
+    let message = match &messages[..] {
+        [one] => (*one).to_owned(),
+        several => several
+            .iter()
+            .map(|message| sentence(message))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    (reasons.join(","), message)
 }
 
 fn backends_available(reader: &Reader<'_>, rules: &Summary) -> Option<Condition> {

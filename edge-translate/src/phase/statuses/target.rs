@@ -1,11 +1,15 @@
 //! What policies are for, and what their statuses hang under.
 
 use crate::{
-    api::{Kind, Listener, Protocol},
+    api::{Kind, Protocol},
     engine::reader::Reader,
     name::{Ancestor, Id, PolicyId, RouteId, RouteKind, Sym},
-    phase::{gateways::gateway::Gateway, listeners::listener_set},
+    phase::{
+        gateways::gateway::{Gateway, transport},
+        listeners::listener_set,
+    },
 };
+use edge_ir::PortProtocol;
 use smallvec::SmallVec;
 
 /// A target of a policy.
@@ -23,21 +27,21 @@ impl Target {
         RouteKind::of(self.kind).map(|kind| RouteId { kind, id: self.id })
     }
 
-    /// Whether it is for whole connections: a TCPRoute, or a TCP listener.
-    pub(super) fn is_of_connections(self, reader: &Reader<'_>) -> bool {
-        let is_it = |listener: &Listener| {
-            let section = self.section.map(|section| reader.text(section));
-            section.as_deref() == Some(&*listener.name) && listener.protocol == Protocol::Tcp
+    /// What carries its streams, if it is a TCPRoute or a listener at which nobody reads requests.
+    pub(super) fn streams(self, reader: &Reader<'_>) -> Option<PortProtocol> {
+        let section = self.section.map(|section| reader.text(section));
+        let listeners = match self.kind {
+            Kind::TcpRoute => return Some(PortProtocol::Tcp),
+            Kind::Gateway => &reader.gateway_object(self.id)?.spec.listeners,
+            Kind::ListenerSet => &reader.listener_set(self.id)?.spec.listeners,
+            _ => return None,
         };
-        match self.kind {
-            Kind::TcpRoute => true,
-            Kind::Gateway => reader
-                .gateway_object(self.id)
-                .is_some_and(|gateway| gateway.spec.listeners.iter().any(is_it)),
-            Kind::ListenerSet => reader
-                .listener_set(self.id)
-                .is_some_and(|set| set.spec.listeners.iter().any(is_it)),
-            _ => false,
+        let it = listeners
+            .iter()
+            .find(|listener| section.as_deref() == Some(&*listener.name))?;
+        match it.protocol {
+            Protocol::Tcp | Protocol::Tls | Protocol::Udp => Some(transport(&it.protocol)),
+            _ => None,
         }
     }
 }

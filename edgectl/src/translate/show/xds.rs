@@ -1,10 +1,10 @@
 //! Dumps of what the proxies of each fleet start with and are sent.
 
 use crate::translate::Outcome;
-use anyhow::Result;
-use edge_ir::FleetKey;
+use anyhow::{Context as _, Result};
+use edge_ir::{FleetKey, ProxySettings};
 use edge_xds::{
-    bootstrap::{BootstrapSettings, bootstrap, default_bootstrap},
+    bootstrap::{BootstrapSettings, bootstrap},
     dump::{self, Dump, DumpKind},
     json::Codec,
     snapshot::Snapshot,
@@ -28,15 +28,17 @@ struct FleetDump<'a> {
 impl<'a> Dumps<'a> {
     /// Dumps of an outcome.
     pub fn new(outcome: &'a Outcome, kind: DumpKind) -> Result<Self> {
-        let fleets: Vec<_> = outcome
+        let fleets: Vec<FleetDump<'_>> = outcome
             .snapshots
             .iter()
-            .map(|(key, snapshot)| FleetDump {
-                key,
-                snapshot,
-                bootstrap: bootstrap_of(outcome, key),
+            .map(|(key, snapshot)| {
+                Ok(FleetDump {
+                    key,
+                    snapshot,
+                    bootstrap: bootstrap_of(outcome, key)?,
+                })
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let codec = dump::codec(
             fleets.iter().map(|fleet| &fleet.bootstrap),
             fleets.iter().map(|fleet| fleet.snapshot),
@@ -49,16 +51,17 @@ impl<'a> Dumps<'a> {
     }
 }
 
-/// What the proxies of a fleet start with. A customisation that can't be applied was refused as a condition of its
-/// EdgeProxy, and the fleet starts with the default.
-fn bootstrap_of(outcome: &Outcome, key: &FleetKey) -> Value {
-    let settings = BootstrapSettings::default();
-    let customised = outcome
-        .translation
-        .infra
-        .get(key)
-        .and_then(|infra| bootstrap(&settings, &infra.proxy).ok());
-    customised.unwrap_or_else(|| default_bootstrap(&settings))
+/// What the proxies of a fleet start with, the controller under its short name. A fleet without infrastructure has a
+/// Gateway whose EdgeProxy is refused, as its condition says: what it would start with anew is the default.
+fn bootstrap_of(outcome: &Outcome, key: &FleetKey) -> Result<Value> {
+    let default = ProxySettings {
+        prometheus: true,
+        ..ProxySettings::default()
+    };
+    let infra = outcome.translation.infra.get(key);
+    let proxy = infra.map_or(&default, |infra| &*infra.proxy);
+    let settings = BootstrapSettings::at(outcome.start_place, key, proxy);
+    bootstrap(&settings, proxy).with_context(|| format!("the bootstrap of {key} can't be made"))
 }
 
 impl Serialize for Dumps<'_> {

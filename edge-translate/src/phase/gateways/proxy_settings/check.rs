@@ -1,20 +1,20 @@
 //! The rules that fields of an EdgeProxy must keep among themselves.
 
 use crate::api::edge_proxy::{
-    EdgeProxySpec, FilterPosition, MergeType,
+    EdgeProxySpec, FilterPosition,
     cluster::{ClusterPatch, ClusterProvider, ClusterService, ClusterServiceType},
     telemetry::{AccessLogFormat, AccessLogFormatType, AccessLogSink, AccessLogSinkType, ProxyTelemetry},
 };
+use crate::phase::gateways::filter_order::{self, PREFIX};
 use std::{collections::BTreeMap, net::IpAddr};
+
+mod values;
 
 /// All that doesn't make sense.
 pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
-    let mut errors = Vec::new();
-    if let Some(MergeType::Other(other)) = &spec.merge_type {
-        errors.push(format!(
-            "unsupported mergeType {other}, only StrategicMerge, JSONMerge and Replace are supported"
-        ));
-    }
+    let mut errors = values::unknown(spec);
+    errors.extend(values::contradictions(spec));
+    numbers(spec, &mut errors);
     if let Some(telemetry) = &spec.telemetry {
         access_log(telemetry, &mut errors);
     }
@@ -25,6 +25,7 @@ pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
             self::service(service, &mut errors);
         }
     }
+    errors.extend(unknown_filters(&spec.filter_order));
     errors.extend(filter_positions(&spec.filter_order));
     errors.extend(filter_cycle(&spec.filter_order));
     errors
@@ -69,6 +70,29 @@ fn access_log(telemetry: &ProxyTelemetry, errors: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Numbers and durations that mean nothing.
+fn numbers(spec: &EdgeProxySpec, errors: &mut Vec<String>) {
+    let cluster = spec.provider.as_ref().and_then(|provider| provider.cluster.as_deref());
+    let deployment = cluster.and_then(|cluster| cluster.envoy_deployment.as_deref());
+    let counts = [
+        ("concurrency", spec.concurrency),
+        ("replicas", deployment.and_then(|deployment| deployment.replicas)),
+    ];
+    let negative = counts.into_iter().filter(|(_, count)| count.is_some_and(|n| n < 0));
+    errors.extend(negative.map(|(field, _)| format!("{field} must not be negative")));
+    let Some(shutdown) = &spec.shutdown else { return };
+    let durations = [
+        ("drainTimeout", &shutdown.drain_timeout),
+        ("minDrainDuration", &shutdown.min_drain_duration),
+        ("healthCheckFailureDelay", &shutdown.health_check_failure_delay),
+    ];
+    let unreadable = durations.into_iter().filter_map(|(field, duration)| {
+        let why = duration.as_ref()?.parse().err()?;
+        Some(format!("shutdown.{field}: {why}"))
+    });
+    errors.extend(unreadable);
 }
 
 /// What can't be asked for together. The cluster checks the same when an EdgeProxy is written there.
@@ -181,6 +205,15 @@ fn is_subnet(text: &str) -> bool {
     length.parse::<u8>().is_ok_and(|length| length <= max)
 }
 
+/// Filters that nothing moves.
+fn unknown_filters(order: &[FilterPosition]) -> impl Iterator<Item = String> {
+    let names = order
+        .iter()
+        .flat_map(|position| [Some(&position.name), position.before.as_ref(), position.after.as_ref()]);
+    let unknown = names.flatten().filter(|name| !filter_order::is_known(name));
+    unknown.map(|name| format!("unsupported filter {name} in filterOrder"))
+}
+
 /// Positions that say no place, or two.
 fn filter_positions(order: &[FilterPosition]) -> Option<String> {
     let beside =
@@ -196,14 +229,16 @@ fn filter_positions(order: &[FilterPosition]) -> Option<String> {
 fn filter_cycle(order: &[FilterPosition]) -> Option<String> {
     let mut before: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for position in order {
+        let name = filter_order::word(&position.name);
         if let Some(other) = position.before.as_deref() {
-            before.entry(&position.name).or_default().push(other);
+            before.entry(name).or_default().push(filter_order::word(other));
         }
         if let Some(other) = position.after.as_deref() {
-            before.entry(other).or_default().push(&position.name);
+            before.entry(filter_order::word(other)).or_default().push(name);
         }
     }
     let cycle = before.keys().find_map(|start| find_cycle(&before, &mut vec![start]))?;
+    let cycle: Vec<String> = cycle.iter().map(|word| format!("{PREFIX}{word}")).collect();
     Some(format!("there is a cycle in the filter order: {}", cycle.join(" -> ")))
 }
 

@@ -132,6 +132,9 @@ fn sinks(
                 formats.push(LogFormat::DefaultJson);
             }
             let path = file.path.as_deref().unwrap_or(STDOUT);
+            if path.is_empty() {
+                return Err("path must not be empty".to_owned());
+            }
             let formats = formats.into_iter();
             Ok(formats
                 .map(|format| LogSink::File {
@@ -161,7 +164,10 @@ fn service(finder: &mut Finder<'_, '_>, place: &str, als: &AlsAccessLog) -> Resu
         (AlsType::Tcp, Some(_)) => return Err("The http field may only be set when type is HTTP.".to_owned()),
         (AlsType::Other(other), _) => return Err(format!("unsupported type {other} of an access log service")),
     };
-    let log_name = als.log_name.as_deref().unwrap_or(finder.fleet).into();
+    let log_name = match als.log_name.as_deref() {
+        Some("") => return Err("logName must not be empty".to_owned()),
+        given => given.unwrap_or(finder.fleet).into(),
+    };
     let name = format!("accesslog_als_{place}");
     Ok(LogSink::Service {
         collector: finder.collector(&name, AppProtocol::Http2, (als.backends(), None), Pairs::new())?,

@@ -9,7 +9,8 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
-        backends::{defaults::TlsDefaults, set, settings},
+        backends::{defaults::TlsDefaults, endpoints::asked_as, set, settings},
+        hostname::authority,
         policies::traffic::{self, Problems},
         statuses::backend_problem,
     },
@@ -101,7 +102,7 @@ impl Finder<'_, '_> {
         if port == 0 {
             return Err("port 0 can't be reached".to_owned());
         }
-        Ok((Place::Host(host.into(), port), format!("{host}:{port}").into()))
+        Ok((Place::Host(host.into(), port), authority(host, port).into()))
     }
 
     fn at_backends(
@@ -119,7 +120,7 @@ impl Finder<'_, '_> {
             found.push(SetMember {
                 port,
                 weight: reference.weight,
-                priority: u32::from(reference.fallback == Some(true)),
+                priority: set::priority(self.reader, port).max(u32::from(reference.fallback == Some(true))),
             });
         }
         let Some(authority) = authority else {
@@ -228,14 +229,6 @@ impl Finder<'_, '_> {
                 "backend {namespace}/{name} takes its host from requests, and none leads there"
             ));
         }
-        let endpoints = backend.spec.endpoints.iter();
-        let host = endpoints.clone().find_map(|endpoint| {
-            let fqdn = endpoint
-                .fqdn
-                .as_ref()
-                .map(|fqdn| format!("{}:{}", fqdn.hostname, fqdn.port));
-            fqdn.or_else(|| endpoint.ip.as_ref().map(|ip| format!("{}:{}", ip.address, ip.port)))
-        });
-        Ok(host.unwrap_or_else(|| format!("{name}.{namespace}")))
+        Ok(asked_as(backend))
     }
 }

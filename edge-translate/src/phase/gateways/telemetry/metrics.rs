@@ -14,6 +14,7 @@ use crate::{
         backends::{
             backend_tls::{BackendTls, Trust},
             defaults::TlsDefaults,
+            set,
         },
         secrets::Provided,
     },
@@ -37,6 +38,17 @@ pub(super) fn sinks(finder: &mut Finder<'_, '_>, spec: &ProxyMetrics, problems: 
     }
     let read = |one: &Spec| sink(finder, one).map_err(|why| invalid(&why)).ok();
     spec.sinks.iter().take(MOST).filter_map(read).collect()
+}
+
+/// As many collectors as there may be.
+pub(super) fn placeholders(spec: &ProxyMetrics) -> Vec<MetricSink> {
+    let otlp = spec
+        .sinks
+        .iter()
+        .take(MOST)
+        .filter_map(|sink| sink.open_telemetry.as_deref());
+    let somewhere = || (vec![whole("collector".into(), 1)], "collector".into(), None);
+    otlp.filter_map(|otlp| told(otlp, somewhere()).ok()).collect()
 }
 
 fn sink(finder: &mut Finder<'_, '_>, spec: &Spec) -> Result<MetricSink, String> {
@@ -106,7 +118,7 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
         ports.push(port);
         hosts.extend(hosts_of(finder, port)?.into_iter().map(|host| MetricHost {
             weight: reference.weight,
-            priority: u32::from(reference.fallback == Some(true)),
+            priority: set::priority(finder.reader, port).max(u32::from(reference.fallback == Some(true))),
             ..host
         }));
     }

@@ -39,7 +39,9 @@ pub(super) fn external(
     let Some((asked, how, protocol)) = asked(spec, problems) else {
         return;
     };
-    let headers = spec.headers_to_ext_auth.as_deref().map(|names| {
+    // None listed is as nothing said: proxies have no word for a list of none.
+    let listed = spec.headers_to_ext_auth.as_deref().filter(|names| !names.is_empty());
+    let headers = listed.map(|names| {
         let names = names.iter();
         names
             .map(|name| problems.token(AREA, "headersToExtAuth", name))

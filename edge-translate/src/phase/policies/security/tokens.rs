@@ -1,6 +1,6 @@
 //! Tokens that requests must carry.
 
-use super::{Guards, header};
+use super::{Guards, header, key_set};
 use crate::{
     api::{
         Kind,
@@ -20,7 +20,6 @@ use edge_ir::{
     AppProtocol, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Rerouting, Timeout,
     TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken,
 };
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -256,13 +255,8 @@ fn given(reader: &Reader<'_>, spec: &LocalJwks, problems: &mut Problems) -> Opti
             return None;
         }
     };
-    let keys = serde_json::from_str::<Value>(&text).ok();
-    let is_set = keys.is_some_and(|keys| keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()));
-    if !is_set {
-        problems.add(
-            AREA,
-            "local JWKS is not a set of keys: it must be JSON with a list `keys`",
-        );
+    if let Err(why) = key_set::check(&text) {
+        problems.add(AREA, why);
     }
     Some(text)
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     api::{DurationText, RouteBackendRef, RouteFilterType},
     name::RouteKind,
-    phase::backends::endpoints::is_of_request,
+    phase::backends::{endpoints::is_of_request, set},
     status::sentence,
 };
 use edge_ir::{
@@ -103,7 +103,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                 let mut share = Share {
                     backend: resolved.backend,
                     weight: reference.weight,
-                    priority: standby::priority(c.reader, resolved.backend),
+                    priority: set::priority(c.reader, resolved.backend.port),
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),
                     host_rewrite: None,

@@ -4,20 +4,9 @@
 
 use super::{Compilation, Share};
 use crate::{
-    engine::reader::Reader,
-    name::{BackendId, BackendKind, RouteKind},
+    name::{BackendId, RouteKind},
     phase::backends::endpoints::is_of_request,
 };
-
-/// How far behind others a backend stands: 0 is used first.
-pub(super) fn priority(reader: &Reader<'_>, backend: BackendId) -> u32 {
-    let target = backend.port.target;
-    let object = match target.kind {
-        BackendKind::Backend => reader.backend(target.id),
-        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set => None,
-    };
-    u32::from(object.is_some_and(|object| object.spec.fallback))
-}
 
 /// Fails a rule whose backends can't be one cluster and would have to be.
 pub(super) fn check(c: &mut Compilation<'_, '_>, shares: &[Share]) {

@@ -5,7 +5,7 @@ use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
     name::{RouteId, RouteKind},
-    phase::origin,
+    phase::{backends::set, origin},
     status::sentence,
 };
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, s
             stream.shares.push(StreamTo {
                 backend: resolved.backend,
                 weight: reference.weight,
-                priority: standby::priority(c.reader, resolved.backend),
+                priority: set::priority(c.reader, resolved.backend.port),
             });
         }
         Err(problem) => {

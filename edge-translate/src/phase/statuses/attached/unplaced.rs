@@ -29,7 +29,7 @@ impl Subject<'_, '_> {
 
     /// The listeners under an ancestor that a target is about: those that a route is attached to, or those that have
     /// the policy.
-    fn listeners_of(&self, target: Target, ancestor: Ancestor) -> Vec<&'_ ListenerView> {
+    pub(super) fn listeners_of(&self, target: Target, ancestor: Ancestor) -> Vec<&'_ ListenerView> {
         let Some(views) = gateway_of(self.reader, ancestor).and_then(|gateway| self.reader.listener_views(gateway))
         else {
             return Vec::new();

@@ -1,17 +1,19 @@
 //! Amounts of resources as Kubernetes writes them, such as `512Mi`.
 
-use edge_ir::ClusterSettings;
+use crate::ClusterSettings;
 use serde_json::Value;
 
-/// The most memory that a fleet's proxies may take, in bytes, if there is a limit.
-pub fn memory_limit(settings: &ClusterSettings) -> Option<u64> {
-    let resources = settings.workload.container.resources.as_ref()?;
-    match resources.get("limits")?.get("memory")? {
-        Value::String(text) => bytes(text),
-        Value::Number(number) => number.as_u64(),
-        _ => None,
+impl ClusterSettings {
+    /// The most memory that a fleet's proxies may take, in bytes, if there is a limit.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let resources = self.workload.container.resources.as_ref()?;
+        match resources.get("limits")?.get("memory")? {
+            Value::String(text) => bytes(text),
+            Value::Number(number) => number.as_u64(),
+            _ => None,
+        }
+        .filter(|bytes| *bytes > 0)
     }
-    .filter(|bytes| *bytes > 0)
 }
 
 /// Suffixes and what they multiply by: powers of two, then of ten.
