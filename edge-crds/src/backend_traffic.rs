@@ -83,7 +83,7 @@ pub struct BackendTrafficPolicySpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.connect) || self.type == 'CONNECT'", "The connect configuration is only allowed when the type is CONNECT."))]
 pub struct ProtocolUpgradeConfig {
-    /// Name of the upgrade: websocket, CONNECT or another.
+    /// Name of the upgrade: websocket, CONNECT or another. Where CONNECT is the only one, nothing but tunnels is served.
     pub r#type: String,
     /// What becomes of CONNECT.
     pub connect: Option<ConnectConfig>,
@@ -93,7 +93,8 @@ pub struct ProtocolUpgradeConfig {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectConfig {
-    /// Sends what is in the tunnel on as TCP.
+    /// Sends what is in the tunnel on as TCP. Without it the backend is a proxy that gets CONNECT itself, which edge-proxy
+    /// refuses.
     pub terminate: Option<bool>,
 }
 

@@ -40,7 +40,7 @@ pub struct RateLimitRule {
     pub limit: RateLimitValue,
     /// What a request counts; 1 when absent.
     pub cost: Option<RateLimitCost>,
-    /// One count for all routes of the policy.
+    /// One count for all routes of the policy; a local limit has one a listener.
     pub shared: Option<bool>,
     /// Counts, and refuses nothing.
     pub shadow_mode: Option<bool>,

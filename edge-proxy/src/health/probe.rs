@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -268,12 +269,17 @@ fn authority(own: Option<&HeaderValue>, cluster: &Cluster, host: &Host) -> Heade
         .unwrap_or_else(|| HeaderValue::from_static("localhost"))
 }
 
+/// It in the form that HTTP/2 needs. Where it has none, as the name of a cluster may, the host is asked for itself.
+fn pseudo(authority: &HeaderValue) -> Authority {
+    Authority::try_from(authority.as_bytes()).unwrap_or_else(|_| Authority::from_static("localhost"))
+}
+
 fn request(probe: &HttpProbe, authority: &HeaderValue, http2: bool) -> Result<Request<Full<Bytes>>, http::Error> {
     let mut request = Request::builder().method(probe.method.clone());
     if http2 {
         let uri = Uri::builder()
             .scheme("http")
-            .authority(authority.as_bytes())
+            .authority(pseudo(authority))
             .path_and_query(probe.path.clone());
         request = request.uri(uri.build()?);
     } else {
@@ -296,7 +302,7 @@ fn call(service: &str, authority: &HeaderValue, timeout: Duration) -> Result<Req
     frame.extend_from_slice(&message);
     let uri = Uri::builder()
         .scheme("http")
-        .authority(authority.as_bytes())
+        .authority(pseudo(authority))
         .path_and_query("/grpc.health.v1.Health/Check");
     Request::builder()
         .method(Method::POST)
@@ -371,6 +377,16 @@ fn address(check: &HealthCheck, host: &Host) -> HostAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_no_host_keeps_no_probe_from_being_sent() {
+        let asked = |name: &'static str| {
+            let request = call("", &HeaderValue::from_static(name), Duration::from_secs(1)).expect("a request");
+            request.uri().authority().map(ToString::to_string)
+        };
+        assert_eq!(asked("app.default:80").as_deref(), Some("app.default:80"));
+        assert_eq!(asked("service/default/app/80/http2").as_deref(), Some("localhost"));
+    }
 
     #[test]
     fn parts_are_found_one_behind_the_other() {

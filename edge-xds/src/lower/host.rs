@@ -127,9 +127,13 @@ impl Encoder {
                 let before = reusable.and_then(|before| before.route(*known.get(&Arc::as_ptr(route))?));
                 match before {
                     Some((piece, range)) => draft.put_part(piece, range),
-                    None => draft.put_message(HOST_ROUTES, |draft| {
-                        route::put_route(draft, sharing, (host, &suffix), route);
-                    }),
+                    None => {
+                        for method in route::methods(route) {
+                            draft.put_message(HOST_ROUTES, |draft| {
+                                route::put_route(draft, sharing, (host, &suffix), (route, method));
+                            });
+                        }
+                    }
                 }
                 routes.push((start - begin, draft.bytes.len() - begin));
             }

@@ -6,7 +6,7 @@ use super::{
     common::{duration, fractional, number},
     filter::{self, Place},
     headers::{host_edit, put_to_add, put_to_remove},
-    matches::put_match,
+    matches::{Method, put_match},
     metadata::put_metadata,
     rewrite::{self, Lowered},
     sharing::{Draft, Sharing},
@@ -38,6 +38,7 @@ mod telemetry;
 mod traffic;
 
 pub(super) use telemetry::tag;
+pub(super) use traffic::methods;
 
 #[cfg(test)]
 mod tests;
@@ -102,12 +103,12 @@ mod share {
     pub(super) const VALUE: u32 = 1;
 }
 
-/// Writes the fields of a route of a virtual host.
+/// Writes the fields of a route of a virtual host, of those requests that one of its [`methods`] stands for.
 pub(super) fn put_route(
     draft: &mut Draft,
     sharing: &mut Sharing,
     (host, host_suffix): (&VirtualHost, &str),
-    route: &Route,
+    (route, method): (&Route, Method),
 ) {
     let effect = &*route.effect;
     let place = Place {
@@ -115,13 +116,12 @@ pub(super) fn put_route(
         route: &route.name,
         suffix: host_suffix,
     };
-    put_message(&mut draft.bytes, MATCH, |out| {
-        put_match(out, &route.matches, traffic::method(&effect.action))
-    });
+    put_message(&mut draft.bytes, MATCH, |out| put_match(out, &route.matches, method));
     match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
             draft.put_message(ROUTE, |draft| {
-                put_forward(draft, sharing, forward, edits(&effect.request_headers), place)
+                let edits = edits(&effect.request_headers);
+                put_forward(draft, sharing, (forward, method), edits, place)
             });
         }
         Action::Forward(_) => put_generated(&mut draft.bytes, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
@@ -192,7 +192,13 @@ fn has_destination(forward: &Forward) -> bool {
     }
 }
 
-fn put_forward(draft: &mut Draft, sharing: &mut Sharing, forward: &Forward, edits: &HeaderEdits, place: Place<'_>) {
+fn put_forward(
+    draft: &mut Draft,
+    sharing: &mut Sharing,
+    (forward, method): (&Forward, Method),
+    edits: &HeaderEdits,
+    place: Place<'_>,
+) {
     let out = &mut draft.bytes;
     let not_found = put_destination(out, &forward.destination, place);
     let path = forward
@@ -215,7 +221,7 @@ fn put_forward(draft: &mut Draft, sharing: &mut Sharing, forward: &Forward, edit
     }
     let out = &mut draft.bytes;
     put_varint(out, action::CLUSTER_NOT_FOUND_RESPONSE_CODE, not_found as u32);
-    traffic::put(out, forward.traffic.as_deref());
+    traffic::put(out, forward.traffic.as_deref(), method);
     for mirror in &forward.mirrors {
         put_generated(out, action::REQUEST_MIRROR_POLICIES, &lower_mirror(mirror));
     }

@@ -31,9 +31,7 @@ pub(super) fn by_load(at: &At<'_>, message: &ClientSideWeightedRoundRobin) -> Re
     if penalty.is_nan() || penalty < 0.0 {
         return Err(at.field("error_utilization_penalty").error("must not be less than 0"));
     }
-    let names = at.field("metric_names_for_computing_utilization");
-    let metrics = metric_names_for_computing_utilization.iter().enumerate();
-    let metrics = metrics.map(|(index, name)| metric(&names.index(index), name));
+    let names = metric_names_for_computing_utilization.iter();
     let time = |field: &str, value: &Option<_>, usual| duration_or(&at.field(field), value.as_ref(), usual);
     let loads = LoadWeights {
         // Envoy's times where none are said.
@@ -46,7 +44,7 @@ pub(super) fn by_load(at: &At<'_>, message: &ClientSideWeightedRoundRobin) -> Re
         update: time("weight_update_period", weight_update_period, Duration::from_secs(1))?
             .max(Duration::from_millis(100)),
         error_penalty: f64::from(penalty),
-        metrics: metrics.collect::<Result<_, _>>()?,
+        metrics: names.filter_map(|name| metric(name)).collect(),
     };
     let slow_start = slow_start(at, slow_start_config.as_ref())?;
     Ok(Chosen {
@@ -55,17 +53,18 @@ pub(super) fn by_load(at: &At<'_>, message: &ClientSideWeightedRoundRobin) -> Re
     })
 }
 
-fn metric(at: &At<'_>, name: &str) -> Result<Metric, Rejection> {
+fn metric(name: &str) -> Option<Metric> {
     match name.split_once('.') {
-        Some(("named_metrics", "*")) => Ok(Metric::AnyNamed),
-        Some(("named_metrics", key)) if !key.is_empty() => Ok(Metric::Named(key.into())),
-        Some(("utilization", "*")) => Ok(Metric::AnyUtilization),
-        Some(("utilization", key)) if !key.is_empty() => Ok(Metric::Utilization(key.into())),
+        Some(("named_metrics", "*")) => Some(Metric::AnyNamed),
+        Some(("named_metrics", key)) if !key.is_empty() => Some(Metric::Named(key.into())),
+        Some(("utilization", "*")) => Some(Metric::AnyUtilization),
+        Some(("utilization", key)) if !key.is_empty() => Some(Metric::Utilization(key.into())),
         _ => match name {
-            "application_utilization" => Ok(Metric::Application),
-            "cpu_utilization" => Ok(Metric::Cpu),
-            "mem_utilization" => Ok(Metric::Memory),
-            _ => Err(at.error(format!("{name:?} is not supported by this proxy"))),
+            "application_utilization" => Some(Metric::Application),
+            "cpu_utilization" => Some(Metric::Cpu),
+            "mem_utilization" => Some(Metric::Memory),
+            // As in Envoy: no report has it.
+            _ => None,
         },
     }
 }

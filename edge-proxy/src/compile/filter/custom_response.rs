@@ -183,9 +183,6 @@ fn elsewhere(at: &At<'_>, message: &RedirectPolicy) -> Result<Instead, Rejection
 
 fn location(at: &At<'_>, action: &RedirectAction) -> Result<crate::config::route::Redirect, Rejection> {
     match &action.path_rewrite_specifier {
-        None if action.host_redirect.is_empty() => {
-            return Err(at.error("host_redirect or path_redirect is required"));
-        }
         None => {}
         Some(PathRewriteSpecifier::PathRedirect(path)) if path.contains('#') => {
             return Err(at.field("path_redirect").error("must not have a fragment"));

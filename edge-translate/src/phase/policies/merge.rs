@@ -31,6 +31,33 @@ pub(super) const OWN: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors",
 /// Fields that say the same, of which a policy has one: that of the more specific one stands in place of either.
 const ALTERNATIVES: [(&str, &str); 1] = [("compressor", "compression")];
 
+/// Members of which an object has one at most, by where it stands: what the child says, the parent says in vain otherwise.
+const RIVALS: [(&str, [&str; 2]); 3] = [
+    ("", ["requestBuffer", "httpUpgrade"]),
+    ("/faultInjection/abort", ["httpStatus", "grpcStatus"]),
+    ("/loadBalancer/zoneAware", ["preferLocal", "weightedZones"]),
+];
+
+/// Members of the parent, by where they stand, that algorithms of the child can't have beside them.
+const UNFIT: [(&str, &str, &[&str]); 4] = [
+    (
+        "/loadBalancer",
+        "slowStart",
+        &["Random", "ConsistentHash", "DynamicModule"],
+    ),
+    ("/loadBalancer", "zoneAware", &["DynamicModule"]),
+    (
+        "/loadBalancer/zoneAware",
+        "preferLocal",
+        &["ConsistentHash", "BackendUtilization"],
+    ),
+    (
+        "/connection/preconnect",
+        "predictivePercent",
+        &["LeastRequest", "ConsistentHash", "BackendUtilization", "DynamicModule"],
+    ),
+];
+
 /// The spec of both together; none if it can't be written down, which only a bug could bring about.
 pub(super) fn merged(
     parent: &BackendTrafficPolicySpec,
@@ -44,6 +71,11 @@ pub(super) fn merged(
             base.remove(older);
         }
     }
+    let (mut base, over) = (Value::Object(base), Value::Object(over));
+    give_way(&mut base, &over);
+    let (Value::Object(mut base), Value::Object(over)) = (base, over) else {
+        return None;
+    };
     lay(&mut base, over, how);
     typed(&Value::Object(base)).ok()
 }
@@ -54,6 +86,32 @@ fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
     };
     fields.retain(|field, _| !OWN.contains(&field.as_str()));
     Some(fields)
+}
+
+/// Leaves out of a parent's fields what can't stand beside those of the child: together they were what nobody may write.
+fn give_way(base: &mut Value, over: &Value) {
+    let mut leave_out = |of: &str, member: &str| {
+        if let Some(Value::Object(members)) = base.pointer_mut(of) {
+            members.remove(member);
+        }
+    };
+    for (of, [one, other]) in RIVALS {
+        let says = |member: &str| over.pointer(of).is_some_and(|of| is_said(&of[member]));
+        if says(one) {
+            leave_out(of, other);
+        }
+        if says(other) {
+            leave_out(of, one);
+        }
+    }
+    let algorithm = over["loadBalancer"]["type"].as_str().unwrap_or_default();
+    for (of, member, _) in UNFIT.iter().filter(|(.., by)| by.contains(&algorithm)) {
+        leave_out(of, member);
+    }
+}
+
+fn is_said(value: &Value) -> bool {
+    !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
 }
 
 /// Lays fields over those of a parent.
@@ -123,6 +181,59 @@ mod tests {
         ] {
             assert_eq!(both(zones(parent.clone()), zones(child.clone()), &how), zones(expected));
         }
+    }
+
+    #[test]
+    fn what_cant_stand_beside_the_childs_gives_way() {
+        let sound = |parent: Value, child: Value, expected: &[(&str, Value)]| {
+            for how in [MergeType::StrategicMerge, MergeType::JsonMerge] {
+                let merged = both(parent.clone(), child.clone(), &how);
+                for (place, value) in expected {
+                    assert_eq!(
+                        merged.pointer(place).unwrap_or(&Value::Null),
+                        value,
+                        "{place} of {merged}"
+                    );
+                }
+            }
+        };
+        let balanced = |of_type: &str| json!({"loadBalancer": {"type": of_type}});
+        let near = json!({"loadBalancer": {"type": "RoundRobin", "slowStart": {"window": "10s"}, "zoneAware": {"preferLocal": {}}},
+                          "connection": {"preconnect": {"predictivePercent": 150}}});
+        let window = "/loadBalancer/slowStart/window";
+        let ahead = "/connection/preconnect/predictivePercent";
+        let local = "/loadBalancer/zoneAware/preferLocal";
+        sound(
+            near.clone(),
+            balanced("Random"),
+            &[(window, json!(null)), (ahead, json!(150)), (local, json!({}))],
+        );
+        sound(
+            near.clone(),
+            balanced("LeastRequest"),
+            &[(window, json!("10s")), (ahead, json!(null)), (local, json!({}))],
+        );
+        sound(
+            near,
+            balanced("ConsistentHash"),
+            &[(window, json!(null)), (local, json!(null))],
+        );
+        sound(
+            json!({"faultInjection": {"abort": {"httpStatus": 500, "percentage": 5.0}}}),
+            json!({"faultInjection": {"abort": {"grpcStatus": 3, "percentage": 5.0}}}),
+            &[
+                ("/faultInjection/abort/httpStatus", json!(null)),
+                ("/faultInjection/abort/grpcStatus", json!(3)),
+            ],
+        );
+        let upgrade = json!({"httpUpgrade": [{"type": "websocket"}]});
+        let buffer = json!({"requestBuffer": {"limit": "1Ki"}});
+        sound(
+            upgrade.clone(),
+            buffer.clone(),
+            &[("/httpUpgrade/0", json!(null)), ("/requestBuffer/limit", json!("1Ki"))],
+        );
+        sound(buffer, upgrade, &[("/requestBuffer", json!(null))]);
     }
 
     #[test]

@@ -160,6 +160,8 @@ pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) ->
         upstream: Arc::new(connection::upstream(&spec, problems)),
         ..Variant::default()
     };
+    // None of it comes to pass (statuses/attached/of_services), but it can be wrong.
+    balancing::hash(&spec, problems);
     (variant, route::retry(&spec, problems))
 }
 

@@ -32,6 +32,7 @@ use std::{borrow::Cow, sync::Arc};
 mod closed;
 mod deprecated;
 mod ineffective;
+mod of_services;
 mod overridden;
 mod unplaced;
 
@@ -184,7 +185,10 @@ pub(super) fn missing_section(reader: &Reader<'_>, target: Target) -> Option<Con
         .filter(|section| !has_section(reader, target, *section))?;
     let section = reader.text(section);
     let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
-    let message = format!("No section name {section} found for {} {namespace}/{name}", target.kind);
+    let message = match target.kind {
+        Kind::ListenerSet => format!("ListenerSet {namespace}/{name} does not have a listener named \"{section}\""),
+        kind => format!("No section name {section} found for {kind} {namespace}/{name}"),
+    };
     Some(Condition::no("Accepted", "TargetNotFound", message))
 }
 

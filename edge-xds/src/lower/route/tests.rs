@@ -109,7 +109,8 @@ fn full_route() -> Route {
 fn encoded(route: &Route) -> Vec<u8> {
     let mut draft = Draft::default();
     let host = sample::host("a.example", Vec::new());
-    put_route(&mut draft, &mut Sharing::default(), (&host, "a_example"), route);
+    let whole = (route, Method::Any);
+    put_route(&mut draft, &mut Sharing::default(), (&host, "a_example"), whole);
     draft.bytes
 }
 

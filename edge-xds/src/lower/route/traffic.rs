@@ -2,7 +2,7 @@
 
 use super::super::{common::duration, matches::Method};
 use crate::wire::{put_generated, put_message, put_text};
-use edge_ir::{HashInput, RouteAction as Action, RouteTraffic, Tunnel, Upgrade};
+use edge_ir::{HashInput, Route, RouteAction as Action, RouteTraffic, Tunnel, Upgrade};
 use envoy_types::{
     pb::{
         envoy::{
@@ -34,21 +34,29 @@ const UPGRADE_TYPE: u32 = 1;
 /// The upgrade of HTTP itself to a tunnel.
 const CONNECT: &str = "CONNECT";
 
-/// What requests an action is for: a tunnel is all that a route with CONNECT serves.
-pub(super) fn method(action: &Action) -> Method {
-    let traffic = match action {
+/// What requests a route is for, on the wire a route each: one for CONNECT matches nothing else, so that other upgrades,
+/// and what isn't to be upgraded, need one beside it. Tunnels alone are served where a policy lists nothing but CONNECT.
+pub(in crate::lower) fn methods(route: &Route) -> impl Iterator<Item = Method> {
+    let traffic = match &route.effect.action {
         Action::Forward(forward) => forward.traffic.as_deref(),
         Action::Redirect(_) | Action::Respond(_) => None,
     };
-    let upgrades = traffic.and_then(|traffic| traffic.upgrades.as_ref());
-    match upgrades.is_some_and(|all| all.iter().any(|upgrade| upgrade.name.eq_ignore_ascii_case(CONNECT))) {
-        true => Method::Connect,
-        false => Method::Any,
-    }
+    let upgrades = traffic.and_then(|traffic| traffic.upgrades.as_deref()).unwrap_or(&[]);
+    let tunnels = upgrades.iter().filter(|upgrade| is_tunnel(upgrade)).count();
+    let others = tunnels == 0 || tunnels < upgrades.len();
+    // A match of another method takes no CONNECT.
+    let meets_connect = route.matches.method.as_deref().is_none_or(|method| method == CONNECT);
+    let any = others.then_some(Method::Any);
+    any.into_iter()
+        .chain((tunnels > 0 && meets_connect).then_some(Method::Connect))
+}
+
+fn is_tunnel(upgrade: &Upgrade) -> bool {
+    upgrade.name.eq_ignore_ascii_case(CONNECT)
 }
 
 /// Writes it into a `RouteAction`.
-pub(super) fn put(out: &mut Vec<u8>, traffic: Option<&RouteTraffic>) {
+pub(super) fn put(out: &mut Vec<u8>, traffic: Option<&RouteTraffic>, method: Method) {
     let Some(traffic) = traffic else {
         return put_websocket(out);
     };
@@ -68,7 +76,8 @@ pub(super) fn put(out: &mut Vec<u8>, traffic: Option<&RouteTraffic>) {
     match &traffic.upgrades {
         None => put_websocket(out),
         Some(upgrades) => {
-            for upgrade in upgrades {
+            let here = |upgrade: &&Upgrade| is_tunnel(upgrade) == (method == Method::Connect);
+            for upgrade in upgrades.iter().filter(here) {
                 put_generated(out, UPGRADE_CONFIGS, &lower_upgrade(upgrade));
             }
         }

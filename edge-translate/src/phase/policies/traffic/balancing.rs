@@ -4,7 +4,10 @@ use super::Problems;
 use crate::{
     api::{
         BackendTrafficPolicySpec,
-        load_balancer::{BackendUtilization, ConsistentHash, ConsistentHashType, LoadBalancerType, NamedField},
+        load_balancer::{
+            BackendUtilization, ConsistentHash, ConsistentHashType, EndpointOverrideSource, LoadBalancerType,
+            NamedField,
+        },
     },
     name::LoadReports,
 };
@@ -115,10 +118,14 @@ pub(super) fn endpoint_headers(spec: &BackendTrafficPolicySpec, problems: &mut P
     let balancer = spec.load_balancer.as_deref();
     let sources = balancer.and_then(|balancer| balancer.endpoint_override.as_ref());
     let sources = sources.map(|sources| &*sources.extract_from).unwrap_or_default();
-    let headers = sources.iter().filter_map(|source| source.header.as_deref());
-    headers
-        .map(|name| problems.token(AREA, "header of endpointOverride", name))
-        .collect()
+    let header = |source: &EndpointOverrideSource| match source.header.as_deref() {
+        Some(name) => Some(problems.token(AREA, "header of endpointOverride", name)),
+        None => {
+            problems.add(AREA, "a source of endpointOverride names no header");
+            None
+        }
+    };
+    sources.iter().filter_map(header).collect()
 }
 
 /// What of a request is hashed.

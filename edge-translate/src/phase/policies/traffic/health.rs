@@ -130,7 +130,16 @@ pub(super) fn outliers(spec: Option<&Spec>, problems: &mut Problems) -> Option<O
         time("Interval", &passive.interval),
         time("BaseEjectionTime", &passive.base_ejection_time),
     );
-    let percent = u32::try_from(passive.max_ejection_percent).unwrap_or(u32::MAX);
+    let percent = u32::try_from(passive.max_ejection_percent)
+        .ok()
+        .filter(|percent| *percent <= 100);
+    if percent.is_none() {
+        let percent = passive.max_ejection_percent;
+        problems.add(
+            AREA,
+            format_args!("MaxEjectionPercent value {percent} is out of range, must be between 0 and 100"),
+        );
+    }
     Some(OutlierDetection {
         split_local_errors: passive.split_external_local_origin_errors,
         interval,
@@ -138,7 +147,7 @@ pub(super) fn outliers(spec: Option<&Spec>, problems: &mut Problems) -> Option<O
         consecutive_gateway_errors: passive.consecutive_gateway_errors,
         consecutive_5xx: passive.consecutive_5xx_errors,
         base_ejection_time: base,
-        max_ejection_percent: problems.number(AREA, "MaxEjectionPercent", percent, 0..=100),
+        max_ejection_percent: percent.unwrap_or_default(),
         failure_percent: passive
             .failure_percentage_threshold
             .map(|percent| problems.number(AREA, "FailurePercentageThreshold", percent, 0..=100)),

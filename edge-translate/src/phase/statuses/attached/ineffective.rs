@@ -1,5 +1,6 @@
 //! Fields of policies that are taken and have no effect.
 
+use super::of_services;
 use crate::{
     api::{Object, text::DurationText},
     status::Condition,
@@ -12,12 +13,13 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// The condition that tells of such fields; none where there are none.
 pub(super) fn warning(object: &Object) -> Option<Condition> {
-    let Object::SecurityPolicy(policy) = object else {
+    let (Object::SecurityPolicy(policy) | Object::EdgeExtensionPolicy(policy)) = object else {
         return None;
     };
     let auth = &policy.spec["extAuth"];
     let told = ["grpc", "http"].into_iter().filter_map(|how| limit_of_tries(auth, how));
-    let told: Vec<String> = told.collect();
+    let mut told: Vec<String> = told.collect();
+    told.extend(of_services::told(&policy.spec));
     (!told.is_empty()).then(|| Condition::yes("Warning", "UnsupportedField", told.join("; ")))
 }
 

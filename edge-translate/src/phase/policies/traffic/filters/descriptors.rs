@@ -163,7 +163,13 @@ impl Conditions {
         self.next += 1;
         let value = condition.value.as_deref();
         let text = match (&condition.r#type, value) {
-            (MatchType::Distinct, _) => {
+            (MatchType::Distinct, value) => {
+                if value.is_some() {
+                    problems.add(
+                        AREA,
+                        format_args!("a value must not be set for {name}, whose type is Distinct"),
+                    );
+                }
                 if condition.invert {
                     let what = "unable to translate rateLimit.Invert is not applicable for distinct header match type";
                     problems.add(AREA, what);
