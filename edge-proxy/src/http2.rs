@@ -1,5 +1,6 @@
 //! What both ends of HTTP/2 have in common around the `h2` crate, which does frames, windows and header compression.
 
+pub(crate) mod gather;
 pub(crate) mod keepalive;
 
 use std::task::{Context, Poll, ready};

@@ -12,7 +12,6 @@ mod resets;
 mod stream;
 mod tunnel;
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -29,6 +28,7 @@ use crate::connection::budget::{Budget, Counted};
 use crate::connection::{Command, Connection};
 use crate::downstream::io::ClientIo;
 use crate::http::exchange::Exchange;
+use crate::http2::gather::Gathered;
 use crate::http2::keepalive::Keepalive;
 use crate::transport::Transport;
 use resets::Resets;
@@ -36,14 +36,15 @@ use stream::End;
 
 /// Serves a connection until HTTP ends on it. The transport comes back through [`Connection::leftover`].
 pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, replay: Bytes) {
-    let io = ClientIo::new(transport, replay, Rc::clone(connection));
+    let io = Gathered::new(ClientIo::new(transport, replay, Rc::clone(connection)));
     let builder = settings(connection);
-    let mut handshake = pin!(builder.handshake::<_, Counted>(io));
-    let opened = poll_fn(|cx| match connection.poll_command(cx) {
-        Command::Serve => handshake.as_mut().poll(cx).map(Some),
-        Command::Finish | Command::Refuse | Command::Close => Poll::Ready(None),
-    })
-    .await;
+    let mut handshake = pin!(builder.handshake::<_, Counted>(io.clone()));
+    let opened = io
+        .at_once(|cx| match connection.poll_command(cx) {
+            Command::Serve => handshake.as_mut().poll(cx).map(Some),
+            Command::Finish | Command::Refuse | Command::Close => Poll::Ready(None),
+        })
+        .await;
     let http = match opened {
         Some(Ok(http)) => http,
         Some(Err(error)) => return failed(connection, &error),
@@ -64,13 +65,13 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
         .http2
         .keepalive
         .and_then(|times| Some(Keepalive::new(driver.http.ping_pong()?, times)));
-    let reason = poll_fn(|cx| driver.poll(cx, stream::run)).await;
+    let reason = io.at_once(|cx| driver.poll(cx, stream::run)).await;
     let Driver { mut http, streams, .. } = driver;
     // Their backends are given up before the client is waited for.
     drop(streams);
     if let Some(reason) = reason {
         http.abrupt_shutdown(reason);
-        let told = poll_fn(|cx| http.poll_closed(cx));
+        let told = io.at_once(|cx| http.poll_closed(cx));
         let _ = tokio::time::timeout(connection.manager().timeouts.delayed_close, told).await;
     }
 }
@@ -93,7 +94,7 @@ fn settings(connection: &Connection) -> Builder {
 /// A connection and its streams.
 struct Driver<'a, F> {
     connection: &'a Rc<Connection>,
-    http: h2::server::Connection<ClientIo, Counted>,
+    http: h2::server::Connection<Gathered<ClientIo>, Counted>,
     streams: FuturesUnordered<F>,
     budget: Rc<Budget>,
     keepalive: Option<Keepalive>,

@@ -9,7 +9,7 @@ mod upload;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::config::cluster::Cluster;
 use crate::fault::Fault;
+use crate::http2::gather::Gathered;
 use crate::http2::keepalive::Keepalive;
 use crate::message::body::RequestBody;
 use crate::message::stream::StreamBody;
@@ -70,14 +71,16 @@ impl Http2Connection {
     ) -> Result<Rc<Self>, h2::Error> {
         let limit = usize::try_from(cluster.http2.max_concurrent_streams).unwrap_or(usize::MAX);
         let local = transport.local();
-        let (sender, mut driver) = Builder::new()
+        let io = Gathered::new(transport);
+        let mut builder = Builder::new();
+        builder
             .enable_push(false)
             .initial_max_send_streams(STREAMS_AT_FIRST)
             .initial_window_size(cluster.http2.initial_stream_window)
             .initial_connection_window_size(cluster.http2.initial_connection_window)
-            .max_header_list_size(MAX_HEAD)
-            .handshake::<_, Bytes>(transport)
-            .await?;
+            .max_header_list_size(MAX_HEAD);
+        let mut handshake = pin!(builder.handshake::<_, Bytes>(io.clone()));
+        let (sender, mut driver) = io.at_once(|cx| handshake.as_mut().poll(cx)).await?;
         let keepalive = cluster.http2.keepalive;
         let mut keepalive = keepalive.and_then(|times| Some(Keepalive::new(driver.ping_pong()?, times)));
         let connection = Rc::new(Self {
@@ -92,7 +95,7 @@ impl Http2Connection {
         let seen = Rc::clone(&connection);
         tokio::task::spawn_local(async move {
             let guard = guard;
-            poll_fn(|cx| {
+            io.at_once(|cx| {
                 if keepalive.as_mut().is_some_and(|one| one.poll_dead(cx).is_ready()) {
                     return Poll::Ready(());
                 }
