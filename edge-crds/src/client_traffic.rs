@@ -138,6 +138,8 @@ pub struct PathSettings {
 pub struct HeaderSettings {
     /// Adds the x-edge-* headers; true when absent.
     pub enable_envoy_headers: Option<bool>,
+    /// Another name of `enableEnvoyHeaders`, which counts where both are set.
+    pub enable_edge_headers: Option<bool>,
     /// Sends no X-RateLimit headers.
     pub disable_rate_limit_headers: Option<bool>,
     /// What becomes of X-Forwarded-Client-Cert; removed when absent.

@@ -113,6 +113,10 @@ pub struct StreamProxy {
     /// Weight of the backends that could not be resolved: that share is closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub invalid_weight: u32,
+    /// Whether the address of a client is what is hashed, where a backend's endpoints are chosen by hash. Without it the
+    /// choice is random.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hashes_source: bool,
     /// The route object; none while no route is attached.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub origins: Origins,

@@ -351,20 +351,19 @@ pub struct Http2Settings {
 }
 
 /// Pings of HTTP/2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Http2Keepalive {
     /// Between pings.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub interval: Option<Timeout>,
     /// For an answer.
-    #[serde(skip_serializing_if = "is_default")]
-    pub timeout: Option<Timeout>,
+    pub timeout: Timeout,
     /// Random share of the interval, in percent. Unset: 15.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub jitter_percent: Option<u32>,
     /// Silence after which a new request waits for a ping.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub idle_interval: Option<Timeout>,
 }
 

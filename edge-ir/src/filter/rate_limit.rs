@@ -17,7 +17,7 @@ pub struct LocalRateLimit {
     /// For requests that conditions hold for. One that several rules are for counts for each, and all must let it through.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RateLimitRule>,
-    /// Whether clients are told, where a rule says nothing of it.
+    /// Whether clients are told of the limit for other requests. A rule that says nothing is as its listener is.
     pub told: Told,
 }
 

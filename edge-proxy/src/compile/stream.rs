@@ -10,12 +10,17 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_pro
     ClusterSpecifier, TcpAccessLogOptions, WeightedCluster,
 };
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
-use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::RouteSpecifier;
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::hash_policy::PolicySpecifier as FlowHashSource;
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::{
+    HashPolicy as FlowHash, RouteSpecifier,
+};
+use envoy_types::pb::envoy::r#type::v3::HashPolicy as ConnectionHash;
+use envoy_types::pb::envoy::r#type::v3::hash_policy::PolicySpecifier as ConnectionHashSource;
 
 use crate::compile::field::{At, Rejection, deadline, fields, number};
 use crate::compile::{Context, access_log};
 use crate::config::ClusterId;
-use crate::config::stream::{ClusterShares, FlowRoute, TcpProxy, UdpProxy};
+use crate::config::stream::{ClusterShares, FlowRoute, Hashed, TcpProxy, UdpProxy};
 
 mod flow;
 #[cfg(test)]
@@ -33,10 +38,10 @@ const LARGEST_DATAGRAM: usize = 65_535;
 pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Result<TcpProxy, Rejection> {
     fields!(at, message => ProtoTcp {
         stat_prefix, idle_timeout, max_connect_attempts, max_downstream_connection_duration, cluster_specifier,
-        access_log, access_log_options;
+        access_log, access_log_options, hash_policy;
         // Streams are never told to end early, as in Envoy by default.
         ignore check_drain_close;
-        refuse access_log_flush_interval, flush_access_log_on_connected, on_demand, metadata_match, downstream_idle_timeout, upstream_idle_timeout, backoff_options, hash_policy,
+        refuse access_log_flush_interval, flush_access_log_on_connected, on_demand, metadata_match, downstream_idle_timeout, upstream_idle_timeout, backoff_options,
                tunneling_config, max_downstream_connection_duration_jitter_percentage, proxy_protocol_tlvs,
                proxy_protocol_tlv_merge_policy, upstream_connect_mode, max_early_data_bytes
     });
@@ -55,9 +60,41 @@ pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Res
             None,
         )?,
         max_connect_attempts: number(max_connect_attempts.as_ref()).unwrap_or(1).max(1),
+        hashed: of_connections(&at.field("hash_policy"), hash_policy)?,
         access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         stats: context.scopes.tcp(stat_prefix),
     })
+}
+
+/// What of a connection is hashed: Envoy takes one policy.
+fn of_connections(at: &At<'_>, list: &[ConnectionHash]) -> Result<Hashed, Rejection> {
+    let policy = match list {
+        [] => return Ok(Hashed::Nothing),
+        [policy] => policy,
+        [_, _, ..] => return Err(at.error("must be one policy")),
+    };
+    let at = at.index(0);
+    match &policy.policy_specifier {
+        Some(ConnectionHashSource::SourceIp(_)) => Ok(Hashed::Address),
+        Some(ConnectionHashSource::FilterState(_)) => Err(at.unsupported("filter_state")),
+        None => Err(at.error("a policy is required")),
+    }
+}
+
+/// What of a flow of datagrams is hashed: Envoy takes one policy.
+fn of_datagrams(at: &At<'_>, list: &[FlowHash]) -> Result<Hashed, Rejection> {
+    let policy = match list {
+        [] => return Ok(Hashed::Nothing),
+        [policy] => policy,
+        [_, _, ..] => return Err(at.error("must be one policy")),
+    };
+    let at = at.index(0);
+    match &policy.policy_specifier {
+        Some(FlowHashSource::SourceIp(true)) => Ok(Hashed::Address),
+        Some(FlowHashSource::SourceIp(false)) => Err(at.field("source_ip").error("must be true")),
+        Some(FlowHashSource::Key(_)) => Err(at.unsupported("key")),
+        None => Err(at.error("a policy is required")),
+    }
 }
 
 fn shares(
@@ -94,10 +131,10 @@ pub(super) fn udp(
     max_downstream_datagram: usize,
 ) -> Result<UdpProxy, Rejection> {
     fields!(at, message => UdpProxyConfig {
-        stat_prefix, idle_timeout, upstream_socket_config, route_specifier, access_log;
+        stat_prefix, idle_timeout, upstream_socket_config, route_specifier, access_log, hash_policies;
         // Told in the log of this proxy, if there are any.
         ignore proxy_access_log;
-        refuse access_log_options, use_original_src_ip, hash_policies, use_per_packet_load_balancing, session_filters, tunneling_config
+        refuse access_log_options, use_original_src_ip, use_per_packet_load_balancing, session_filters, tunneling_config
     });
     if !message.proxy_access_log.is_empty() {
         let reason = at.unsupported("proxy_access_log");
@@ -109,6 +146,7 @@ pub(super) fn udp(
         idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(UDP_IDLE))?,
         max_downstream_datagram,
         max_upstream_datagram,
+        hashed: of_datagrams(&at.field("hash_policies"), hash_policies)?,
         access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         stats: context.scopes.udp(stat_prefix),
     })

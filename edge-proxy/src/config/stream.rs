@@ -1,8 +1,9 @@
 //! Streams and datagrams: bytes handed on as they are.
 //!
 //! What: where the connections of a chain, or the datagrams of a listener, go, and how long silence is borne.
-//! Deliberately absent: hash policies, tunnelling over HTTP and per-packet balancing (the compiler rejects them by name).
+//! Deliberately absent: hashes of anything but the client's address, tunnelling over HTTP and per-packet balancing (the compiler rejects them by name).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::config::ClusterId;
 use crate::config::access_log::AccessLogs;
+use crate::config::endpoint::hashing::hash;
 use crate::stats::{TcpStats, UdpStats};
 
 /// What a chain does with its connections when it does not speak HTTP.
@@ -23,10 +25,31 @@ pub struct TcpProxy {
     pub max_duration: Option<Duration>,
     /// How many hosts are tried, at least 1.
     pub max_connect_attempts: u32,
+    /// By what its host is chosen, where the cluster chooses by hash.
+    pub hashed: Hashed,
     /// What is written of connections, if anything.
     pub access_logs: Option<Arc<AccessLogs>>,
     /// The `tcp.<stat_prefix>.` counters.
     pub stats: Arc<TcpStats>,
+}
+
+/// What of a client is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hashed {
+    /// Nothing: a hash is drawn.
+    Nothing,
+    /// Its address, without the port.
+    Address,
+}
+
+impl Hashed {
+    /// The hash of a client, as Envoy computes it.
+    pub fn of(self, client: IpAddr) -> Option<u64> {
+        match self {
+            Self::Nothing => None,
+            Self::Address => Some(hash(client.to_canonical().to_string().as_bytes())),
+        }
+    }
 }
 
 /// Clusters with their part of the connections. A cluster may be undefined: its part is closed.
@@ -86,6 +109,8 @@ pub struct UdpProxy {
     pub max_downstream_datagram: usize,
     /// Larger datagrams of backends are dropped.
     pub max_upstream_datagram: usize,
+    /// By what the host of a flow is chosen, where the cluster chooses by hash.
+    pub hashed: Hashed,
     /// What is written of sessions, if anything.
     pub access_logs: Option<Arc<AccessLogs>>,
     /// The `udp.<stat_prefix>.` counters.
@@ -166,6 +191,16 @@ mod tests {
             let name = |port| char::from(b"abc"[route.pick(port).0 as usize]);
             assert_eq!((20_000..20_040).map(name).collect::<String>(), wanted);
         }
+    }
+
+    /// The hash of the text of an address, whichever form the socket has it in.
+    #[test]
+    fn addresses_are_hashed_as_they_are_written() {
+        let text = hash(b"192.0.2.7");
+        for address in ["192.0.2.7", "::ffff:192.0.2.7"] {
+            assert_eq!(Hashed::Address.of(address.parse().expect("an address")), Some(text));
+        }
+        assert_eq!(Hashed::Nothing.of(IpAddr::from([192, 0, 2, 7])), None);
     }
 
     #[test]

@@ -200,7 +200,7 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&
         // As many draws as there are hosts give each a chance to be found.
         let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
         let choice = Choice {
-            hash: None,
+            hash: proxy.hashed.of(ends.client.ip()),
             avoid: &tried,
             draws,
             ..Choice::default()

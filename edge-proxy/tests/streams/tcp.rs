@@ -1,5 +1,6 @@
 //! TCP proxies.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use edge_proxy::xds::Kind;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
@@ -109,6 +110,34 @@ fn shares_are_by_weight_and_the_share_of_nobody_is_closed() {
         assert!((58..=142).contains(&a), "{a}");
         assert!((14..=86).contains(&b) && (14..=86).contains(&closed), "{b} {closed}");
         assert_eq!(proxy.of_tcp("downstream_cx_no_route"), closed);
+    });
+}
+
+/// The name that a client of another address is greeted with.
+async fn greeting(proxy: SocketAddr, client: [u8; 4]) -> String {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((client, 0).into()).unwrap();
+    let mut stream = socket.connect(proxy).await.unwrap();
+    stream.shutdown().await.ok();
+    rest(&mut stream).await
+}
+
+#[test]
+fn connections_of_an_address_stay_at_a_host() {
+    run(async {
+        let proxy = Proxy::start();
+        let hosts = [echo("a").await, echo("b").await, echo("c").await];
+        proxy.cluster_with("hashed", &hosts, ", lb_policy: MAGLEV");
+        let address = proxy.tcp("cluster: hashed, hash_policy: [{source_ip: {}}]", "");
+        let mut names = BTreeSet::new();
+        for last in 1..=16 {
+            let name = greeting(address, [127, 0, 0, last]).await;
+            for _ in 0..3 {
+                assert_eq!(greeting(address, [127, 0, 0, last]).await, name);
+            }
+            names.insert(name);
+        }
+        assert!(names.len() > 1, "{names:?}");
     });
 }
 

@@ -7,7 +7,11 @@ use tokio::net::UdpSocket;
 use crate::support::{Proxy, answering, run, until};
 
 async fn client(proxy: SocketAddr) -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    client_at(proxy, [127, 0, 0, 1]).await
+}
+
+async fn client_at(proxy: SocketAddr, address: [u8; 4]) -> UdpSocket {
+    let socket = UdpSocket::bind(SocketAddr::from((address, 0))).await.unwrap();
     socket.connect(proxy).await.unwrap();
     socket
 }
@@ -68,6 +72,26 @@ fn sessions_are_spread_over_hosts_and_stay_with_theirs() {
             names.insert(name);
         }
         assert_eq!(names.len(), 2);
+    });
+}
+
+#[test]
+fn sessions_of_an_address_are_at_one_host() {
+    run(async {
+        let proxy = Proxy::start();
+        let hosts = [answering("a").await, answering("b").await, answering("c").await];
+        proxy.cluster_with("dns", &hosts, ", lb_policy: MAGLEV");
+        let address = proxy.udp("dns", "hash_policies: [{source_ip: true}]");
+        let mut names = std::collections::BTreeSet::new();
+        for last in 1..=16 {
+            let (name, _) = ask(&client_at(address, [127, 0, 0, last]).await, "q").await;
+            for _ in 0..3 {
+                let another = client_at(address, [127, 0, 0, last]).await;
+                assert_eq!(ask(&another, "q").await.0, name);
+            }
+            names.insert(name);
+        }
+        assert!(names.len() > 1, "{names:?}");
     });
 }
 

@@ -6,6 +6,7 @@ use crate::api::backend_telemetry::BackendTelemetry;
 use crate::api::edge_proxy::RoutingType;
 use crate::api::edge_proxy::telemetry::Compression;
 use crate::api::fault::{BandwidthLimit, FaultInjection};
+use crate::api::list::List;
 use crate::api::meta::{Metadata, StatusAsRead};
 use crate::api::object::Generic;
 use crate::api::policy::{MergeType, PolicyTargets, TargetRef, TargetSelector};
@@ -98,10 +99,10 @@ cluster_settings! {
         pub compressor: Option<Box<[Compression]>>,
         /// Other responses in place of some.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub response_override: Box<[ResponseOverride]>,
+        pub response_override: List<ResponseOverride>,
         /// Upgrades that clients may ask for; websocket when absent, none with `requestBuffer`.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub http_upgrade: Box<[ProtocolUpgrade]>,
+        pub http_upgrade: List<ProtocolUpgrade>,
         /// Reads requests whole before they go on.
         #[serde(default, skip_serializing_if = "is_default")]
         pub request_buffer: Option<RequestBuffer>,

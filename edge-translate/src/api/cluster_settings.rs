@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
+use crate::api::list::List;
 use crate::api::route_filter::{Fraction, one};
 use crate::api::shape::{backend_ref, cluster_settings};
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
@@ -48,10 +49,10 @@ pub struct Retry {
 pub struct RetryOn {
     /// Named conditions.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub triggers: Box<[Text]>,
+    pub triggers: List<Text>,
     /// Status codes.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub http_status_codes: Box<[u16]>,
+    pub http_status_codes: List<u16>,
 }
 
 /// Limits of one try.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
 use crate::api::edge_proxy::telemetry::HealthCheckLog;
+use crate::api::list::List;
 use crate::api::route_filter::one;
 use crate::api::text::{DurationText, is_default, open_enum};
 
@@ -83,10 +84,10 @@ pub struct HttpHealthCheck {
     pub method: Option<Text>,
     /// Healthy status codes; 200 when empty.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub expected_statuses: Box<[u16]>,
+    pub expected_statuses: List<u16>,
     /// Status codes that count as one failure among others.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub retriable_statuses: Box<[u16]>,
+    pub retriable_statuses: List<u16>,
     /// Body that must be found.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expected_response: Option<HealthCheckPayload>,
@@ -152,7 +153,7 @@ pub struct HealthCheckOverrides {
 #[serde(rename_all = "camelCase")]
 pub struct PassiveHealthCheck {
     /// Counts local and remote errors apart.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub split_external_local_origin_errors: bool,
     /// Time between looks.
     #[serde(default = "three_seconds")]
@@ -176,7 +177,7 @@ pub struct PassiveHealthCheck {
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_percentage_threshold: Option<u32>,
     /// One may go whatever the percentage.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub always_eject_one_endpoint: bool,
 }
 

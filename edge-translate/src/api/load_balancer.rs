@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::Text;
+use crate::api::list::List;
 use crate::api::string_map::StringMap;
 use crate::api::text::{DurationText, is_default, open_enum};
 
@@ -57,13 +58,13 @@ pub struct ConsistentHash {
     pub header: Option<NamedField>,
     /// Headers.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub headers: Box<[NamedField]>,
+    pub headers: List<NamedField>,
     /// A cookie.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cookie: Option<HashCookie>,
     /// Query parameters.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub query_params: Box<[NamedField]>,
+    pub query_params: List<NamedField>,
     /// Size of the Maglev table, a prime.
     #[serde(default = "table_size")]
     pub table_size: u64,
@@ -120,9 +121,9 @@ pub struct BackendUtilization {
     pub error_utilization_penalty_percent: Option<u32>,
     /// Metrics that tell the load; where a report has none of them, its utilization does.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub metric_names_for_computing_utilization: Box<[Text]>,
+    pub metric_names_for_computing_utilization: List<Text>,
     /// Leaves report headers in responses.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub keep_response_headers: bool,
     /// Reports by a stream of their own.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -179,7 +180,7 @@ pub struct ZoneAware {
     pub prefer_local: Option<PreferLocalZone>,
     /// Fixed weights.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub weighted_zones: Box<[WeightedZone]>,
+    pub weighted_zones: List<WeightedZone>,
 }
 
 /// The proxy's own zone first.

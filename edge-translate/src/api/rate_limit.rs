@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
+use crate::api::list::List;
 use crate::api::text::{is_default, open_enum};
 
 /// How many requests are let through.
@@ -26,7 +27,7 @@ pub struct RateLimit {
 pub struct GlobalRateLimit {
     /// The rules.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub rules: Box<[RateLimitRule]>,
+    pub rules: List<RateLimitRule>,
 }
 
 /// What a request counts for.
@@ -79,7 +80,7 @@ pub struct CostMetadata {
 pub struct LocalRateLimit {
     /// The rules.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub rules: Box<[RateLimitRule]>,
+    pub rules: List<RateLimitRule>,
 }
 
 /// A limit for some requests.

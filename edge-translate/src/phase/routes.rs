@@ -7,6 +7,7 @@ mod filters;
 pub(crate) mod host;
 mod load_reports;
 pub(crate) mod overlap;
+mod route_names;
 pub(crate) mod rules;
 mod stat_name;
 pub(crate) mod uses;

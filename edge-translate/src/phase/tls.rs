@@ -93,6 +93,13 @@ impl<'a> Parameters<'a> {
     }
 }
 
+/// Each text once, the first where it stands: a proxy refuses groups and signature algorithms that are repeated.
+pub(crate) fn each_once(list: &[Text]) -> Vec<Arc<str>> {
+    let is_first = |(i, text): &(usize, &Text)| !list[..*i].contains(text);
+    let first = list.iter().enumerate().filter(is_first);
+    first.map(|(_, text)| Arc::from(&**text)).collect()
+}
+
 /// The version that is meant; none for the proxy's own.
 pub(crate) fn version(version: &Version) -> Option<TlsVersion> {
     match version {
@@ -119,14 +126,13 @@ pub(crate) struct Asked {
 impl Asked {
     /// What is written.
     pub(crate) fn of(settings: &TlsSettings<'_>) -> Self {
-        let texts = |list: &[Text]| list.iter().map(|text| Arc::from(&**text)).collect();
         let protocols = |list: &[AlpnProtocol]| list.iter().map(|p| Arc::from(p.as_str())).collect();
         Self {
             min_version: settings.min_version.cloned(),
             max_version: settings.max_version.cloned(),
-            ciphers: texts(settings.ciphers),
-            curves: texts(settings.ecdh_curves),
-            signature_algorithms: texts(settings.signature_algorithms),
+            ciphers: each_once(settings.ciphers),
+            curves: each_once(settings.ecdh_curves),
+            signature_algorithms: each_once(settings.signature_algorithms),
             alpn: settings.alpn_protocols.map(protocols),
         }
     }

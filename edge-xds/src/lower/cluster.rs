@@ -2,7 +2,7 @@
 
 use super::{
     common::{duration, from_ads, seconds},
-    endpoints::put_assignment,
+    endpoints::{Probed, put_assignment},
     metadata::{SOCKET_NAME, put_metadata},
     upstream_tls,
 };
@@ -72,8 +72,12 @@ impl Encoder {
         out.extend_from_slice(&self.settings);
         put_metadata(out, METADATA, &cluster.origins);
         if let Discovery::Dns(localities) | Discovery::Fixed(localities) = &cluster.discovery {
+            let probed = match health::asks_for_itself(cluster) {
+                true => Probed::AsNamed,
+                false => Probed::AsAsked,
+            };
             put_message(out, LOAD_ASSIGNMENT, |out| {
-                put_assignment(out, &cluster.name, localities)
+                put_assignment(out, &cluster.name, localities, probed)
             });
         }
         let body = Body::Whole(Bytes::copy_from_slice(out));
@@ -106,6 +110,7 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
     let is_own = |cluster: &Cluster| matches!(&cluster.discovery, Discovery::Endpoints(set) if **set == *cluster.name);
     is_own(a)
         && is_own(b)
+        && !health::asks_for_itself(a)
         && (protocol, tls, sockets) == (&b.protocol, &b.tls, &b.sockets)
         && (load_balancing, zones, stat_name, stats) == (&b.load_balancing, &b.zones, &b.stat_name, &b.stats)
         && (Arc::ptr_eq(upstream, &b.upstream) || *upstream == b.upstream)

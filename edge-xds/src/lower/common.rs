@@ -182,7 +182,7 @@ pub(super) fn text_matcher(text: &TextMatcher) -> StringMatcher {
 pub(super) fn pings(keepalive: Http2Keepalive) -> KeepaliveSettings {
     KeepaliveSettings {
         interval: keepalive.interval.map(duration),
-        timeout: keepalive.timeout.map(duration),
+        timeout: Some(duration(keepalive.timeout)),
         interval_jitter: keepalive
             .jitter_percent
             .map(|percent| Percent { value: percent.into() }),

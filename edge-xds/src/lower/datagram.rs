@@ -18,7 +18,10 @@ use envoy_types::{
                 listener::v3::{ListenerFilter, UdpListenerConfig, listener_filter},
             },
             extensions::{
-                filters::udp::udp_proxy::v3::{Route, UdpProxyConfig, udp_proxy_config::RouteSpecifier},
+                filters::udp::udp_proxy::v3::{
+                    Route, UdpProxyConfig,
+                    udp_proxy_config::{HashPolicy, RouteSpecifier, hash_policy::PolicySpecifier},
+                },
                 matching::{
                     common_inputs::network::v3::SourcePortInput,
                     input_matchers::consistent_hashing::v3::ConsistentHashing,
@@ -50,12 +53,19 @@ pub(super) fn proxy(stream: &StreamProxy, settings: &FleetSettings) -> ListenerF
         stat_prefix: stream.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Matcher(draw(&destinations(stream)))),
         access_log: access_log::of_streams(&settings.access_log),
+        hash_policies: stream.hashes_source.then(source_ip).into_iter().collect(),
         ..Default::default()
     };
     ListenerFilter {
         name: "envoy.filters.udp_listener.udp_proxy".to_owned(),
         config_type: Some(listener_filter::ConfigType::TypedConfig(pack_any(proxy))),
         ..Default::default()
+    }
+}
+
+fn source_ip() -> HashPolicy {
+    HashPolicy {
+        policy_specifier: Some(PolicySpecifier::SourceIp(true)),
     }
 }
 

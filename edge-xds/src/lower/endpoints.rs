@@ -36,6 +36,7 @@ mod endpoint {
     pub(super) const HOSTNAME: u32 = 3;
     /// Of `HealthCheckConfig`.
     pub(super) const CHECK_PORT: u32 = 1;
+    pub(super) const CHECK_HOSTNAME: u32 = 2;
 }
 
 /// Fields of `Address`, `SocketAddress` and `Pipe`.
@@ -54,27 +55,36 @@ const VALUE: u32 = 1;
 /// The buffer is scratch space.
 pub(super) fn encode_endpoints(buffer: &mut Vec<u8>, set: &EndpointSet) -> Entry {
     buffer.clear();
-    put_assignment(buffer, &set.name, &set.localities);
+    put_assignment(buffer, &set.name, &set.localities, Probed::AsAsked);
     let body = Body::Whole(Bytes::copy_from_slice(buffer));
     Entry::new(set.name.clone(), body, set.origins.clone())
 }
 
 /// Writes the fields of a `ClusterLoadAssignment`.
-pub(super) fn put_assignment(out: &mut Vec<u8>, cluster: &str, localities: &[Locality]) {
+pub(super) fn put_assignment(out: &mut Vec<u8>, cluster: &str, localities: &[Locality], probed: Probed) {
     put_text(out, assignment::CLUSTER_NAME, cluster);
     for locality in localities {
-        put_message(out, assignment::ENDPOINTS, |out| put_locality(out, locality));
+        put_message(out, assignment::ENDPOINTS, |out| put_locality(out, locality, probed));
     }
 }
 
-fn put_locality(out: &mut Vec<u8>, locality: &Locality) {
+/// The host that probes are for.
+#[derive(Clone, Copy)]
+pub(super) enum Probed {
+    /// What the probe says.
+    AsAsked,
+    /// Its own name, where an endpoint has one.
+    AsNamed,
+}
+
+fn put_locality(out: &mut Vec<u8>, locality: &Locality, probed: Probed) {
     put_message(out, group::LOCALITY, |out| {
         put_text(out, group::REGION, &locality.region);
         put_text(out, group::ZONE, locality.zone.as_deref().unwrap_or_default());
     });
     for endpoint in &locality.endpoints {
         put_message(out, group::ENDPOINTS, |out| {
-            put_endpoint(out, endpoint, locality);
+            put_endpoint(out, endpoint, locality, probed);
         });
     }
     // Weighing localities takes one that has no weight to be closed.
@@ -82,11 +92,22 @@ fn put_locality(out: &mut Vec<u8>, locality: &Locality) {
     put_varint(out, group::PRIORITY, locality.priority);
 }
 
-fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, of: &Locality) {
+fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, of: &Locality, probed: Probed) {
     put_message(out, endpoint::ENDPOINT, |out| {
         put_message(out, endpoint::ADDRESS, |out| put_address(out, &endpoint.address));
-        if let Some(port) = of.probe_port {
-            put_message(out, endpoint::CHECK, |out| put_varint(out, endpoint::CHECK_PORT, port));
+        let name = match (probed, &endpoint.address) {
+            (Probed::AsNamed, EndpointAddress::Name { host, .. }) => Some(host),
+            _ => None,
+        };
+        if of.probe_port.is_some() || name.is_some() {
+            put_message(out, endpoint::CHECK, |out| {
+                put_varint(out, endpoint::CHECK_PORT, of.probe_port.unwrap_or_default());
+                put_text(
+                    out,
+                    endpoint::CHECK_HOSTNAME,
+                    name.map(|name| &**name).unwrap_or_default(),
+                );
+            });
         }
         put_text(
             out,

@@ -9,6 +9,10 @@ use envoy_types::{
             TcpProxy,
             tcp_proxy::{ClusterSpecifier, WeightedCluster, weighted_cluster::ClusterWeight},
         },
+        r#type::v3::{
+            HashPolicy,
+            hash_policy::{PolicySpecifier, SourceIp},
+        },
     },
     util::pack_any,
 };
@@ -36,11 +40,18 @@ fn proxy(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) 
         idle_timeout: idle.map(duration),
         access_log: access_log::of_streams(&settings.access_log),
         cluster_specifier: Some(cluster_specifier(stream)),
+        hash_policy: stream.hashes_source.then(source_ip).into_iter().collect(),
         ..Default::default()
     };
     Filter {
         name: "envoy.filters.network.tcp_proxy".to_owned(),
         config_type: Some(filter::ConfigType::TypedConfig(pack_any(proxy))),
+    }
+}
+
+fn source_ip() -> HashPolicy {
+    HashPolicy {
+        policy_specifier: Some(PolicySpecifier::SourceIp(SourceIp {})),
     }
 }
 

@@ -256,6 +256,7 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
             })
             .collect(),
         invalid_weight,
+        hashes_source: false,
         origins: Default::default(),
     };
     let tcp = |proxy| {

@@ -93,7 +93,10 @@ fn settings_of_a_tcp_proxy_are_taken() {
 fn what_a_tcp_proxy_can_not_do_is_named() {
     let at = "default_filter_chain.filters[0].typed_config";
     for (settings, field) in [
-        ("cluster: a\n      hash_policy: [{source_ip: {}}]", "hash_policy"),
+        (
+            "cluster: a\n      hash_policy: [{filter_state: {key: k}}]",
+            "hash_policy[0].filter_state",
+        ),
         (
             "cluster: a\n      tunneling_config: {hostname: example.com}",
             "tunneling_config",
@@ -191,7 +194,7 @@ fn what_a_udp_proxy_can_not_do_is_named() {
     for (settings, field) in [
         ("use_original_src_ip: true", "use_original_src_ip"),
         ("use_per_packet_load_balancing: true", "use_per_packet_load_balancing"),
-        ("hash_policies: [{source_ip: true}]", "hash_policies"),
+        ("hash_policies: [{key: k}]", "hash_policies[0].key"),
     ] {
         assert_eq!(with(settings), format!("{at}.{field}: not supported by this proxy"));
     }
@@ -202,6 +205,27 @@ fn what_a_udp_proxy_can_not_do_is_named() {
     assert_eq!(
         rejected(&udp(ROUTE, "udp_listener_config: {quic_options: {}}")),
         "udp_listener_config.quic_options: not supported by this proxy"
+    );
+}
+
+#[test]
+fn the_address_of_a_client_may_be_hashed() {
+    let proxy = |settings: &str| proxy_of(&compile(&tcp(settings)).expect("supported").0);
+    assert_eq!(proxy("cluster: a").hashed, Hashed::Nothing);
+    assert_eq!(
+        proxy("cluster: a\n      hash_policy: [{source_ip: {}}]").hashed,
+        Hashed::Address
+    );
+    let flows = |settings: &str| {
+        let (listener, _) = compile(&udp(&format!("{ROUTE}\n    {settings}"), "")).expect("supported");
+        listener.udp.as_ref().expect("a UDP proxy").hashed
+    };
+    assert_eq!(flows("idle_timeout: 1s"), Hashed::Nothing);
+    assert_eq!(flows("hash_policies: [{source_ip: true}]"), Hashed::Address);
+    let two = "hash_policies: [{source_ip: true}, {source_ip: true}]";
+    assert_eq!(
+        rejected(&udp(&format!("{ROUTE}\n    {two}"), "")),
+        "listener_filters[0].typed_config.hash_policies: must be one policy"
     );
 }
 

@@ -72,7 +72,11 @@ impl Session {
             cells.upstream_cx_overflow.inc();
             return None;
         }
-        let Some(host) = upstreams.balancers.pick(entry, &worker.random, Choice::default()) else {
+        let choice = Choice {
+            hash: proxy.hashed.of(client.ip()),
+            ..Choice::default()
+        };
+        let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };

@@ -222,17 +222,23 @@ fn name_host(sharers: &mut [&mut Candidate]) {
         // Plain listeners share the connection on which such a request comes.
         let own = if is_plain(sharer) { &hosts[..] } else { &hosts[i..=i] };
         let mut concrete = own.iter().filter(|host| !host.starts_with('*'));
-        let host = concrete.next().filter(|_| concrete.next().is_none());
         let mut traffic = (*sharer.traffic).clone();
         let mut http = (*traffic.http).clone();
-        match host {
-            Some(host) => http.http1.http10 = Http10::TakenFor(Arc::clone(host)),
-            None => {
-                http.http1.http10 = Http10::Refused;
-                let why = "HTTP1: cannot set http10 default host on listener with only wildcard hostnames.";
+        let named = match (concrete.next(), concrete.next()) {
+            (Some(host), None) => Ok(Arc::clone(host)),
+            (None, _) => Err("HTTP1: cannot set http10 default host on listener with only wildcard hostnames.".into()),
+            (Some(one), Some(other)) => Err(format!(
+                "HTTP1: cannot set http10 default host on a port whose listeners have several, such as {one} and \
+                 {other}."
+            )),
+        };
+        http.http1.http10 = match named {
+            Ok(host) => Http10::TakenFor(host),
+            Err(why) => {
                 refuse(sharer, why.into());
+                Http10::Refused
             }
-        }
+        };
         traffic.http = Arc::new(http);
         sharer.traffic = Arc::new(traffic);
     }

@@ -66,8 +66,9 @@ fn check_port(candidates: &mut [Candidate], members: &[(usize, Group)]) {
     }
 }
 
-/// Listeners of different protocol groups on one port. The oldest Gateway keeps the port, if it agrees with itself;
-/// where only ListenerSets want it, the oldest that does. Whoever comes after it may share the port, listener by listener.
+/// Listeners of different protocol groups on one port. The oldest Gateway that agrees with itself keeps the port, and
+/// whoever comes after it may share it, listener by listener. Where only ListenerSets want it, the oldest that agrees with
+/// itself keeps it, and one that doesn't gets none of it.
 fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
     let holder = |i: usize| (candidates[i].id.gateway, candidates[i].id.set);
     let agrees = |i: usize| {
@@ -79,19 +80,25 @@ fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
         groups.all(|g| Some(g) == first)
     };
     let is_gateway = |i: usize| candidates[i].id.set.is_none();
-    // The group that keeps the port, and how many at the beginning had their chance before.
-    let winner = match stream.iter().find(|(i, _)| is_gateway(*i)) {
-        Some((first, group)) => Some((*group, 0)).filter(|_| agrees(*first)),
-        None => {
-            let first = stream.iter().position(|(i, _)| agrees(*i));
-            first.map(|at| (stream[at].1, at))
-        }
+    let all = || stream.iter().enumerate();
+    let of_gateways = || all().filter(|(_, (i, _))| is_gateway(*i));
+    let has_gateway = of_gateways().next().is_some();
+    // The first that keeps the port, and its group.
+    let winner = match has_gateway {
+        true => of_gateways().find(|(_, (i, _))| agrees(*i)),
+        false => all().find(|(_, (i, _))| agrees(*i)),
     };
-    let keeps = |at: usize, group: Group| winner.is_some_and(|(kept, passed)| kept == group && at >= passed);
+    let keeps = |at: usize, i: usize, group: Group| {
+        let may = |first: usize| match has_gateway {
+            true => at >= first || !is_gateway(i),
+            false => agrees(i),
+        };
+        winner.is_some_and(|(first, (_, kept))| *kept == group && may(first))
+    };
     let losers: Vec<usize> = stream
         .iter()
         .enumerate()
-        .filter(|(at, (_, group))| !keeps(*at, *group))
+        .filter(|(at, (i, group))| !keeps(*at, *i, *group))
         .map(|(_, (i, _))| *i)
         .collect();
     let message = format!(

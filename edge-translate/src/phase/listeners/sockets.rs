@@ -248,6 +248,7 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
         access: None,
         shares: Vec::new(),
         invalid_weight: 0,
+        hashes_source: false,
         origins: Arc::default(),
     }
 }

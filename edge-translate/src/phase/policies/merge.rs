@@ -237,6 +237,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_counts_though_it_is_empty_or_off() {
+        let spec = |switch: Value, codes: Value| {
+            json!({"healthCheck": {"passive": {"alwaysEjectOneEndpoint": switch}},
+                   "retry": {"retryOn": {"httpStatusCodes": codes}}, "httpUpgrade": []})
+        };
+        for how in [MergeType::StrategicMerge, MergeType::JsonMerge] {
+            let merged = both(spec(json!(true), json!([500])), spec(json!(false), json!([])), &how);
+            let passive = &merged["healthCheck"]["passive"];
+            assert_eq!(passive["alwaysEjectOneEndpoint"], json!(false));
+            assert_eq!(merged["retry"]["retryOn"], json!({"httpStatusCodes": []}));
+            assert_eq!(merged["httpUpgrade"], json!([]));
+        }
+    }
+
+    #[test]
     fn a_list_without_a_key_is_replaced() {
         let statuses = |codes: Value| json!({"retry": {"numRetries": 2, "retryOn": {"httpStatusCodes": codes}}});
         for how in [MergeType::StrategicMerge, MergeType::JsonMerge] {

@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// What a text must be.
 pub(in crate::phase) fn text_match(area: &str, text: &StringMatch, problems: &mut Problems) -> Option<TextMatcher> {
     let value: Arc<str> = (&*text.value).into();
+    if value.is_empty() {
+        problems.add(area, format_args!("a match of type {} has no value", text.r#type));
+        return None;
+    }
     Some(match &text.r#type {
         StringMatchType::Exact => TextMatcher::Exact(value),
         StringMatchType::Prefix => TextMatcher::Prefix(value),
@@ -26,4 +30,32 @@ pub(in crate::phase) fn text_match(area: &str, text: &StringMatch, problems: &mu
             return None;
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_has_a_value() {
+        let kinds = [
+            StringMatchType::Exact,
+            StringMatchType::Prefix,
+            StringMatchType::Suffix,
+            StringMatchType::RegularExpression,
+        ];
+        for kind in kinds {
+            let of = |value: &str| {
+                let mut problems = Problems::default();
+                let text = StringMatch {
+                    r#type: kind.clone(),
+                    value: value.into(),
+                };
+                text_match("HTTP1", &text, &mut problems);
+                problems.joined()
+            };
+            assert_eq!(&*of("a"), "");
+            assert_eq!(&*of(""), format!("HTTP1: a match of type {kind} has no value."));
+        }
+    }
 }

@@ -28,7 +28,7 @@ mod placement;
 mod route;
 mod telemetry;
 
-pub(super) use connection::{SYSTEM_BUFFERS, http2};
+pub(super) use connection::{KEEPALIVE_PROBES, SYSTEM_BUFFERS, http2, keepalive_seconds};
 pub(crate) use filters::compressor;
 pub(crate) use telemetry::holds_alone;
 
@@ -273,7 +273,7 @@ impl Problems {
     }
 
     /// A number of bytes.
-    fn quantity(&mut self, area: &str, field: &str, text: Option<&Quantity>) -> Option<u64> {
+    pub(crate) fn quantity(&mut self, area: &str, field: &str, text: Option<&Quantity>) -> Option<u64> {
         let text = text?;
         // The grammar of the field is narrower than that of quantities: whole numbers with a unit of at least 1000.
         let is_written_so = text.as_str().bytes().next().is_some_and(|digit| digit.is_ascii_digit())

@@ -11,6 +11,7 @@ use super::{
     attach::Attachments,
     filters::{merged, needed},
     load_reports,
+    route_names::RouteNames,
     rules::{
         self, Action, Compiled, Forwarding, Limits, Retries, Rule, Share, Stream, StreamTo, Summary, Tries, Wording,
         internal_error,
@@ -27,12 +28,12 @@ use crate::{
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
-        precedence::{Position, Rank, Seniority},
+        precedence::{Position, Rank},
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, Mirror, Origins, RetryPolicy, Route, RouteAction, RouteEffect,
-    RouteFilters, StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, HashInput, Mirror, Origins, RetryPolicy, Route, RouteAction,
+    RouteEffect, RouteFilters, RouteTraffic, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -388,15 +389,18 @@ impl<'a> Binder<'a, '_> {
         }
         self.backends.extend(used);
         let retry = retry(rule.retry, rule.limits, &due.traffic);
+        let timeout = limit(rule.limits, retry.as_deref(), &due.traffic);
+        // A GRPCRoute has no field for it, and the proxy's own limit would end every stream.
+        let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
         RouteAction::Forward(Forward {
             destination,
-            timeout: self.timeout(rule.limits, retry.as_deref(), &due.traffic),
+            timeout: timeout.or_else(unlimited),
             retry,
             path_rewrite: rule.path_rewrite.map(Box::new),
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
             mirrors,
-            traffic: due.traffic.route.clone(),
+            traffic: patient(due.traffic.route.as_ref(), timeout),
         })
     }
 
@@ -445,14 +449,6 @@ impl<'a> Binder<'a, '_> {
         Some((set, all.into_iter().map(|(backend, ..)| backend).collect()))
     }
 
-    /// The limit for the whole exchange: that of the rule, else that of the policy. A GRPCRoute has no field for it, and
-    /// the proxy's own limit would end every stream.
-    fn timeout(&self, limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
-        let tries = retry.map_or(Tries::One, |_| Tries::Several);
-        let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
-        limits.of_exchange(tries).or(traffic.timeout).or_else(unlimited)
-    }
-
     /// What can't be resolved is closed for its share.
     fn stream(&mut self, stream: Stream) -> StreamProxy {
         let mut proxy = StreamProxy {
@@ -460,6 +456,7 @@ impl<'a> Binder<'a, '_> {
             access: None,
             shares: Vec::new(),
             invalid_weight: 0,
+            hashes_source: false,
             origins: stream.origins,
         };
         let Some(due) = self.due(stream.name) else {
@@ -473,6 +470,9 @@ impl<'a> Binder<'a, '_> {
                 Streams::Rules(_) | Streams::Closed(_) => return proxy,
             }
         }
+        let hashed = due.traffic.route.as_deref().map(|route| route.hash.as_slice());
+        // Of all that may be hashed, the rest is of requests.
+        proxy.hashes_source = hashed.is_some_and(|hashed| hashed.contains(&HashInput::SourceIp));
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         for StreamTo { backend, weight, .. } in self.one_of_streams(stream.shares, &due) {
@@ -517,6 +517,38 @@ impl<'a> Binder<'a, '_> {
     }
 }
 
+/// The limit for the whole exchange: that of the rule, else that of the policy, and no more than one for a try where there
+/// is one try.
+fn limit(limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
+    let tries = retry.map_or(Tries::One, |_| Tries::Several);
+    let limits = Limits {
+        whole: limits.whole.or(traffic.timeout),
+        ..limits
+    };
+    limits.of_exchange(tries)
+}
+
+/// How long a proxy bears silence of its own accord, and how long it is to where it must bear more.
+const USUAL_SILENCE: Timeout = Timeout(300_000);
+const LONG_SILENCE: Timeout = Timeout(3_600_000);
+
+/// What is asked of a route, with as much patience for silence as its limit needs where nothing is said of that.
+fn patient(traffic: Option<&Arc<RouteTraffic>>, limit: Option<Timeout>) -> Option<Arc<RouteTraffic>> {
+    let silence = match limit {
+        Some(Timeout(0)) => Some(Timeout(0)),
+        Some(limit) if limit > USUAL_SILENCE => Some(limit.max(LONG_SILENCE)),
+        Some(_) | None => None,
+    };
+    let says_it = traffic.is_some_and(|traffic| traffic.idle_timeout.is_some());
+    match silence {
+        Some(_) if !says_it => Some(Arc::new(RouteTraffic {
+            idle_timeout: silence,
+            ..traffic.map(|traffic| RouteTraffic::clone(traffic)).unwrap_or_default()
+        })),
+        _ => traffic.cloned(),
+    }
+}
+
 /// What backends weigh together beside others of their rule: those count that stand by for nobody.
 fn front(shares: impl Iterator<Item = (u32, u32)> + Clone) -> u32 {
     let first = shares.clone().map(|(_, priority)| priority).min();
@@ -558,43 +590,4 @@ fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Opti
             invalid_weight,
         },
     })
-}
-
-/// Names of the routes of an object. What they have in common is written once.
-struct RouteNames {
-    text: String,
-    /// Length of the part that stays.
-    object: usize,
-}
-
-impl RouteNames {
-    fn new(kind: RouteKind, route: &Seniority) -> Self {
-        let kind = kind.kind().as_str();
-        let mut text = String::with_capacity(kind.len() + route.namespace.len() + route.name.len() + 32);
-        text.push_str(kind);
-        text.make_ascii_lowercase();
-        for part in ["/", &*route.namespace, "/", &*route.name] {
-            text.push_str(part);
-        }
-        let object = text.len();
-        Self { text, object }
-    }
-
-    fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
-        self.text.truncate(self.object);
-        self.text.push_str("/rule/");
-        push_number(&mut self.text, rule);
-        self.text.push_str("/match/");
-        push_number(&mut self.text, match_index);
-        Arc::from(&*self.text)
-    }
-}
-
-/// Writes a number in decimal. Three times for a usual route, where the formatter would cost more than all the rest of a
-/// name.
-fn push_number(text: &mut String, number: usize) {
-    if number >= 10 {
-        push_number(text, number / 10);
-    }
-    text.push(char::from(b'0' + (number % 10) as u8));
 }

@@ -10,7 +10,10 @@ use crate::{
     name::{FleetId, HostId, RouteId},
     phase::{listeners::view::ListenerView, precedence::Precedence},
 };
-use edge_ir::{DirectResponse, Domain, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch, VirtualHost};
+use edge_ir::{
+    DirectResponse, Domain, FleetTracing, Forward, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch,
+    RouteTracing, RouteTraffic, VirtualHost,
+};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -134,10 +137,42 @@ fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Ar
     // Not collected in place: the list would keep the room of the candidates, ten times its own.
     let mut routes = Vec::with_capacity(found.len());
     routes.extend(found.iter().map(|one| match one.state {
-        State::Bound => Arc::clone(one.route),
+        State::Bound => traced(shape.and_then(|shape| shape.telemetry.tracing.as_deref()), one.route),
         State::Broken => Arc::new(closed(one.route)),
     }));
     (routes, overlaps)
+}
+
+/// A route with the shares of its fleet where its own traces have none: a proxy takes what a route doesn't say for all.
+fn traced(fleet: Option<&FleetTracing>, route: &Arc<Route>) -> Arc<Route> {
+    let RouteAction::Forward(forward) = &route.effect.action else {
+        return Arc::clone(route);
+    };
+    let own = forward.traffic.as_ref().and_then(|traffic| traffic.tracing.as_ref());
+    let (Some(fleet), Some(own)) = (fleet, own) else {
+        return Arc::clone(route);
+    };
+    let tracing = RouteTracing {
+        client_sampling: own.client_sampling.or(fleet.client_sampling),
+        random_sampling: own.random_sampling.or(Some(fleet.random_sampling)),
+        overall_sampling: own.overall_sampling.or(fleet.overall_sampling),
+        ..own.clone()
+    };
+    let traffic = RouteTraffic {
+        tracing: Some(tracing),
+        ..forward.traffic.as_deref().cloned().unwrap_or_default()
+    };
+    let action = RouteAction::Forward(Forward {
+        traffic: Some(Arc::new(traffic)),
+        ..forward.clone()
+    });
+    Arc::new(Route {
+        effect: Arc::new(RouteEffect {
+            action,
+            ..RouteEffect::clone(&route.effect)
+        }),
+        ..Route::clone(route)
+    })
 }
 
 fn closed(route: &Route) -> Route {

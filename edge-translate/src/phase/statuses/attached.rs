@@ -44,6 +44,8 @@ struct Said {
     merged: Option<Condition>,
     /// That it is closed until something is there; the first word about it stays.
     programmed: Option<Condition>,
+    /// Fields without an effect on what is under it, a sentence each.
+    idle: Vec<String>,
     /// Listeners that would speak HTTP/3 and don't, a sentence each.
     without_http3: Vec<String>,
     /// Listeners that nobody reads requests at and that are closed for that, sorted.
@@ -110,14 +112,17 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
 
 /// One condition for all that is warned of.
 fn warned(of_fields: Option<Condition>, said: &Said) -> Option<Condition> {
-    let http3 = (!said.without_http3.is_empty()).then(|| {
-        let message = said.without_http3.join("; ");
-        Condition::yes("Warning", "UnsupportedHTTP3ClientValidation", message)
-    });
-    [of_fields, http3, closed::warning(&said.closed)]
+    let idle = warning_of("UnsupportedField", &said.idle);
+    let http3 = warning_of("UnsupportedHTTP3ClientValidation", &said.without_http3);
+    [of_fields, idle, http3, closed::warning(&said.closed)]
         .into_iter()
         .flatten()
         .reduce(|one, other| warning::both(one, &other))
+}
+
+/// The condition that warns of something, a sentence each; none where there is none.
+fn warning_of(reason: &'static str, sentences: &[String]) -> Option<Condition> {
+    (!sentences.is_empty()).then(|| Condition::yes("Warning", reason, sentences.join("; ")))
 }
 
 /// Whether a policy with targets has one that hangs under a Gateway of ours; nothing asks the backends of another. What
@@ -225,6 +230,7 @@ impl Subject<'_, '_> {
         }
         let unfit = self.unfit(target).or_else(|| self.out_of_force(target));
         let overridden = overridden::condition(self.reader, self.policy, target);
+        let idle = ineffective::over(self.reader, self.policy, target);
         let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
             let gateway = gateway_of(self.reader, ancestor);
@@ -237,6 +243,7 @@ impl Subject<'_, '_> {
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
             self.awaits(ancestor, standing.awaited);
+            self.said(ancestor).idle.extend_from_slice(&idle);
             self.said(ancestor).without_http3.extend_from_slice(&without_http3);
             let closed = self.closed(target, ancestor);
             self.said(ancestor).closed.extend(closed);

@@ -40,6 +40,7 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
         health_checker: Some(match &check.probe {
             Probe::Http(probe) => HealthChecker::HttpHealthCheck(HttpHealthCheck {
                 codec_client_type: codec.into(),
+                host: probe.host.as_deref().map_or_else(|| own_host(cluster), str::to_owned),
                 ..http(probe)
             }),
             Probe::Tcp { send, receive } => HealthChecker::TcpHealthCheck(TcpHealthCheck {
@@ -49,6 +50,7 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
             }),
             Probe::Grpc { service } => HealthChecker::GrpcHealthCheck(GrpcHealthCheck {
                 service_name: service.as_deref().unwrap_or_default().to_owned(),
+                authority: own_host(cluster),
                 ..Default::default()
             }),
         }),
@@ -56,6 +58,28 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
         always_log_health_check_failures: check.log.as_ref().is_some_and(|log| log.all_failures),
         always_log_health_check_success: check.log.as_ref().is_some_and(|log| log.all_successes),
         ..Default::default()
+    })
+}
+
+/// The host that a probe is for which names none: the backend's own name. A proxy would say the name of the cluster, in which
+/// there are slashes, and servers refuse a host with these (RFC 9110 §7.2).
+fn own_host(cluster: &Cluster) -> String {
+    let Some(origin) = cluster.origins.first() else {
+        return String::new();
+    };
+    match &*origin.namespace {
+        "" => origin.name.to_string(),
+        namespace => [&*origin.name, ".", namespace].concat(),
+    }
+}
+
+/// Whether a cluster has probes that are for the host that it says itself.
+pub(super) fn asks_for_itself(cluster: &Cluster) -> bool {
+    let check = cluster.upstream.health_check.as_deref();
+    check.is_some_and(|check| match &check.probe {
+        Probe::Http(probe) => probe.host.is_none(),
+        Probe::Grpc { .. } => true,
+        Probe::Tcp { .. } => false,
     })
 }
 
@@ -69,7 +93,6 @@ fn log(log: &HealthLog) -> core::TypedExtensionConfig {
 fn http(probe: &HttpProbe) -> HttpHealthCheck {
     let method = probe.method.as_deref().and_then(RequestMethod::from_str_name);
     HttpHealthCheck {
-        host: probe.host.as_deref().unwrap_or_default().to_owned(),
         path: probe.path.to_string(),
         method: method.unwrap_or(RequestMethod::MethodUnspecified).into(),
         expected_statuses: probe.expected.iter().map(range).collect(),

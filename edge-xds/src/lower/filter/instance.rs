@@ -11,7 +11,7 @@ use super::{
     },
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit, rate_limit_service,
 };
-use edge_ir::{FilterInstance, FilterKind, FilterSettings, Told};
+use edge_ir::{FilterInstance, FilterKind, FilterSettings};
 use envoy_types::pb::{
     envoy::extensions::filters::{
         http::{
@@ -46,7 +46,7 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::UserHeader(header) => off(http_filter(name, access::users_with_header(header))),
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
         FilterSettings::Compressor(settings) => off(http_filter(name, compressor::lower(settings))),
-        FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits, Told::Usual))),
+        FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits, limits.told))),
         FilterSettings::RateLimitService(service) => off(http_filter(name, rate_limit_service::lower(service))),
         FilterSettings::Probe(path) => http_filter(name, probe(path)),
         FilterSettings::Responses(edits) => http_filter(name, mutation::of_responses(edits)),

@@ -66,6 +66,20 @@ pub(super) fn lower(limits: &LocalRateLimit, told: Told) -> Filter {
         }),
         ..Default::default()
     };
+    // Whether the instance tells is what its limit for other requests says, so rules that say nothing must say what their
+    // listener does.
+    let of_listener = told.or(Told::Yes);
+    let usual = match limits.told {
+        Told::Yes | Told::No if limits.told != of_listener => option(of_listener),
+        Told::Usual | Told::Yes | Told::No => XRateLimitOption::Unspecified,
+    };
+    let rule = |one: &RateLimitRule| rt::RateLimit {
+        x_ratelimit_option: match one.told {
+            Told::Usual => usual.into(),
+            Told::Yes | Told::No => option(one.told).into(),
+        },
+        ..rule(one)
+    };
     Filter {
         token_bucket: Some(bucket(limits.others.unwrap_or(UNLIMITED))),
         filter_enabled: Some(always.clone()),
@@ -121,20 +135,23 @@ pub(crate) fn described(entry: &Entry) -> (&str, &str) {
     }
 }
 
-/// How a request is described for a rule.
-pub(super) fn rule(rule: &RateLimitRule) -> rt::RateLimit {
-    let option = match rule.told {
+fn option(told: Told) -> XRateLimitOption {
+    match told {
         Told::Usual => XRateLimitOption::Unspecified,
         Told::Yes => XRateLimitOption::DraftVersion03,
         Told::No => XRateLimitOption::Off,
-    };
+    }
+}
+
+/// How a request is described for a rule.
+pub(super) fn rule(rule: &RateLimitRule) -> rt::RateLimit {
     let action = |entry: &Entry| Action {
         action_specifier: Some(action(entry)),
     };
     rt::RateLimit {
         actions: rule.entries.iter().map(action).collect(),
         hits_addend: hits(&rule.hits),
-        x_ratelimit_option: option.into(),
+        x_ratelimit_option: option(rule.told).into(),
         ..Default::default()
     }
 }

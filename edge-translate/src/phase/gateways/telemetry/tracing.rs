@@ -50,7 +50,8 @@ pub(super) fn tracing(finder: &mut Finder<'_, '_>, spec: &ProxyTracing) -> Resul
     }
     Ok(FleetTracing {
         random_sampling,
-        client_sampling: read.client_sampling,
+        // A proxy would take what isn't said for all: then any client could have itself traced.
+        client_sampling: read.client_sampling.or(Some(Fraction(0))),
         overall_sampling: read.overall_sampling,
         tags,
         server_span: read.server_span,

@@ -122,12 +122,15 @@ pub(super) fn of_listener(
 fn in_listener(settings: FilterSettings, traffic: &ClientTraffic) -> FilterSettings {
     let told = traffic.limits;
     match settings {
-        FilterSettings::RateLimit(limits) if told != Told::Usual => {
-            let limits = LocalRateLimit::clone(&limits);
-            FilterSettings::RateLimit(Arc::new(LocalRateLimit {
-                told: limits.told.or(told),
-                ..limits
-            }))
+        FilterSettings::RateLimit(limits) if (limits.told, told) != (Told::Usual, Told::Usual) => {
+            let mut limits = LocalRateLimit::clone(&limits);
+            if limits.told != Told::Usual {
+                // The instance speaks for its limit for other requests; a rule that says nothing is as the listener is.
+                let usual = told.or(Told::Yes);
+                limits.rules.iter_mut().for_each(|rule| rule.told = rule.told.or(usual));
+            }
+            limits.told = limits.told.or(told);
+            FilterSettings::RateLimit(Arc::new(limits))
         }
         FilterSettings::RateLimitService(service) if told != Told::Usual => {
             let service = RateLimitService::clone(&service);

@@ -6,10 +6,8 @@ use crate::api::{
     client_traffic::{ClientConnection, ClientConnectionLimit},
     cluster_settings::TcpKeepalive as Keepalive,
 };
-use crate::phase::policies::traffic::SYSTEM_BUFFERS;
-use edge_ir::{
-    Accepts, ConnectionLimit, ConnectionSettings, Fingerprint, ProxyHeader, SocketSettings, TcpKeepalive, Timeout,
-};
+use crate::phase::policies::traffic::{KEEPALIVE_PROBES, SYSTEM_BUFFERS, keepalive_seconds};
+use edge_ir::{Accepts, ConnectionLimit, ConnectionSettings, Fingerprint, ProxyHeader, SocketSettings, TcpKeepalive};
 
 const AREA: &str = "Connection";
 
@@ -49,17 +47,18 @@ fn accepts(connection: Option<&ClientConnection>) -> Accepts {
 
 /// Keepalive of the system, which counts in seconds.
 fn keepalive(keepalive: &Keepalive, problems: &mut Problems) -> TcpKeepalive {
-    let seconds = |Timeout(millis)| u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
-    let mut of = |field, text| problems.positive("TCPKeepalive", field, text).map(seconds);
+    let mut of = |field, text| {
+        let time = problems.positive("TCPKeepalive", field, text)?;
+        Some(keepalive_seconds(field, time, problems))
+    };
     let (idle_seconds, interval_seconds) = (
         of("IdleTime", keepalive.idle_time.as_ref()),
         of("Interval", keepalive.interval.as_ref()),
     );
     TcpKeepalive {
-        // The system takes no more.
         probes: keepalive
             .probes
-            .map(|n| problems.number("TCPKeepalive", "Probes", n, 1..=127)),
+            .map(|n| problems.number("TCPKeepalive", "Probes", n, 1..=KEEPALIVE_PROBES)),
         idle_seconds,
         interval_seconds,
     }

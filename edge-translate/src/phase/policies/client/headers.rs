@@ -55,9 +55,9 @@ pub(super) fn headers(headers: &HeaderSettings, problems: &mut Problems) -> Clie
 
 /// Whole kibibytes, of which a proxy takes 8192.
 fn max_request_kib(headers: &HeaderSettings, problems: &mut Problems) -> Option<u32> {
-    const MOST: u32 = 8192;
+    const MOST: u64 = 8192;
     let text = headers.max_request_header_limit.as_ref()?;
-    let bytes = problems.bytes(AREA, "MaxRequestHeaderLimit", Some(text), 0..=u32::MAX)?;
+    let bytes = problems.quantity(AREA, "MaxRequestHeaderLimit", Some(text))?;
     let kib = bytes.div_ceil(1024);
     if bytes < 1024 {
         let text = text.as_str();
@@ -70,7 +70,7 @@ fn max_request_kib(headers: &HeaderSettings, problems: &mut Problems) -> Option<
         let what = format_args!("MaxRequestHeaderLimit value {text} exceeds the maximum of {MOST}Ki");
         problems.add(AREA, what);
     }
-    Some(kib)
+    u32::try_from(kib).ok()
 }
 
 /// The older form counts where the newer one is absent.
@@ -129,6 +129,9 @@ fn forwarded_certificate(forwarded: &XForwardedClientCert, problems: &mut Proble
     ForwardedCertificate { mode, details }
 }
 
+/// Bytes that a proxy takes of a name or value to be written; each `%` stands for itself by being doubled.
+const LONGEST: usize = 16_384;
+
 /// An edit by the name and value of a header.
 type Edit = fn(Arc<str>, Arc<str>) -> HeaderMutation;
 
@@ -153,7 +156,12 @@ pub(super) fn mutations(what: &str, filter: Option<&HeaderFilter>, problems: &mu
                 continue;
             }
             check_name(what, verb, &header.name, problems);
-            if header.value.chars().any(|c| c.is_control() && c != '\t') {
+            let is_long = header
+                .name
+                .len()
+                .max(header.value.len() + header.value.matches('%').count())
+                > LONGEST;
+            if is_long || header.value.chars().any(|c| c.is_control() && c != '\t') {
                 let name = &header.name;
                 problems.add(
                     AREA,

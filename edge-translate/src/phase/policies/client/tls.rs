@@ -2,11 +2,11 @@
 
 use super::{Problems, validation};
 use crate::{
-    api::{ClientTlsSettings, Metadata, Text},
+    api::{ClientTlsSettings, Metadata},
     engine::reader::Reader,
     phase::{
         listeners::client_validation::ClientTrust,
-        tls::{Parameters, version},
+        tls::{Parameters, each_once, version},
     },
 };
 use edge_ir::{Resumption, TlsParameters};
@@ -59,13 +59,12 @@ pub(super) fn tls(
 }
 
 fn parameters_of(tls: &ClientTlsSettings) -> TlsParameters {
-    let texts = |list: &[Text]| list.iter().map(|text| Arc::from(&**text)).collect();
     TlsParameters {
         min_version: tls.min_version.as_ref().and_then(version),
         max_version: tls.max_version.as_ref().and_then(version),
-        ciphers: texts(&tls.ciphers),
-        curves: texts(&tls.ecdh_curves),
-        signature_algorithms: texts(&tls.signature_algorithms),
+        ciphers: each_once(&tls.ciphers),
+        curves: each_once(&tls.ecdh_curves),
+        signature_algorithms: each_once(&tls.signature_algorithms),
     }
 }
 

@@ -52,6 +52,12 @@ pub(super) fn trust(
             ),
         }
     }
+    let names = context.subject_alt_names.as_deref().map(|list| names(list, problems));
+    let names = names.unwrap_or_default();
+    if !names.is_empty() && context.ca_certificate_refs.is_empty() {
+        // Anybody can make a certificate with any name.
+        problems.add(AREA, "subjectAltNames requires caCertificateRefs");
+    }
     if context.allow_expired_certificate && !verifies {
         problems.add(
             AREA,
@@ -66,11 +72,7 @@ pub(super) fn trust(
             certificates,
             key_hashes: key_hashes(context, problems),
             certificate_hashes: certificate_hashes(context, problems),
-            names: context
-                .subject_alt_names
-                .as_deref()
-                .map(|list| names(list, problems))
-                .unwrap_or_default(),
+            names,
             revokes_leaf_alone: leaf_alone,
             takes_expired: context.allow_expired_certificate,
         }),
@@ -229,7 +231,7 @@ fn names(names: &ClientNames, problems: &mut Problems) -> Vec<CertificateName> {
         }
     }
     for OtherNameMatch { oid, r#type, value } in &names.other_names {
-        if oid.is_empty() || !oid.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        if !is_object_identifier(oid) {
             problems.add(AREA, format_args!("otherNames {oid:?} is no object identifier"));
         }
         let text = StringMatch {
@@ -242,4 +244,38 @@ fn names(names: &ClientNames, problems: &mut Problems) -> Vec<CertificateName> {
         }));
     }
     all
+}
+
+/// Whether a text is an object identifier in numbers with dots between them (X.660): the first arc is one of three, and
+/// under two of them the second is below 40.
+fn is_object_identifier(text: &str) -> bool {
+    let is_number = |arc: &&str| !arc.is_empty() && arc.bytes().all(|byte| byte.is_ascii_digit());
+    let arcs: Vec<&str> = text.split('.').collect();
+    let [root, second, ..] = arcs.as_slice() else {
+        return false;
+    };
+    let is_below_40 = || second.parse::<u8>().is_ok_and(|arc| arc < 40);
+    let is_rooted = match *root {
+        "0" | "1" => is_below_40(),
+        "2" => true,
+        _ => false,
+    };
+    is_rooted && arcs.iter().all(is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_identifier_is_two_numbers_or_more() {
+        for good in ["1.2", "2.999", "0.39.0", "1.3.6.1.4.1.311.20.2.3", "2.5.29.17"] {
+            assert!(is_object_identifier(good), "{good}");
+        }
+        for bad in [
+            "", ".", "1", "1..2", "1.2.", ".1.2", "9.99.1", "1.40", "3.1", "1.a", "1.+2", "1.2 ",
+        ] {
+            assert!(!is_object_identifier(bad), "{bad}");
+        }
+    }
 }

@@ -55,12 +55,7 @@ pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems)
             .proxy_protocol
             .as_ref()
             .and_then(|p| proxy_protocol(&p.version, problems)),
-        buffer_limit: problems.bytes(
-            "BackendConnection",
-            "BufferLimit",
-            connection.and_then(|connection| connection.buffer_limit.as_ref()),
-            0..=u32::MAX,
-        ),
+        buffer_limit: buffer_limit(connection, problems),
         system_buffer: problems.bytes(
             "BackendConnection",
             "SocketBufferLimit",
@@ -75,6 +70,18 @@ pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems)
             Some(false) | None => HttpVersion::Backend,
         },
     }
+}
+
+/// Bytes that a connection buffers.
+fn buffer_limit(connection: Option<&BackendConnection>, problems: &mut Problems) -> Option<u32> {
+    const AREA: &str = "BackendConnection";
+    let text = connection?.buffer_limit.as_ref()?;
+    let limit = u32::try_from(problems.quantity(AREA, "BufferLimit", Some(text))?).ok();
+    if limit.is_none() {
+        let value = text.as_str();
+        problems.add(AREA, format_args!("BufferLimit value {value} is out of range"));
+    }
+    limit
 }
 
 fn limit(field: &str, value: i64, problems: &mut Problems) -> Option<u32> {
@@ -117,16 +124,35 @@ fn retry_budget(budget: &api::RetryBudget, problems: &mut Problems) -> RetryBudg
     }
 }
 
-/// Keepalive of the system, which counts in seconds.
+/// Longest times, in seconds, and most probes that the system takes for the keepalive of a socket (tcp(7)).
+const KEEPALIVE_SECONDS: u64 = 32_767;
+pub(in crate::phase::policies) const KEEPALIVE_PROBES: u32 = 127;
+
+/// Keepalive of the system; 0 switches it off.
 fn keepalive(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<TcpKeepalive> {
+    const AREA: &str = "TCPKeepalive";
     let keepalive = spec.tcp_keepalive.as_deref()?;
-    let seconds = |Timeout(millis)| u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
-    let mut of = |field, text| problems.millis("TCPKeepalive", field, text).map(seconds);
     Some(TcpKeepalive {
-        probes: keepalive.probes,
-        idle_seconds: of("IdleTime", keepalive.idle_time.as_ref()),
-        interval_seconds: of("Interval", keepalive.interval.as_ref()),
+        probes: keepalive
+            .probes
+            .map(|n| problems.number(AREA, "Probes", n, 0..=KEEPALIVE_PROBES)),
+        idle_seconds: problems
+            .millis(AREA, "IdleTime", keepalive.idle_time.as_ref())
+            .map(|time| keepalive_seconds("IdleTime", time, problems)),
+        interval_seconds: problems
+            .millis(AREA, "Interval", keepalive.interval.as_ref())
+            .map(|time| keepalive_seconds("Interval", time, problems)),
     })
+}
+
+/// A time of the keepalive as the system counts it.
+pub(in crate::phase::policies) fn keepalive_seconds(field: &str, time: Timeout, problems: &mut Problems) -> u32 {
+    let seconds = time.0.div_ceil(1000);
+    if seconds > KEEPALIVE_SECONDS {
+        let what = format_args!("{field} value {seconds}s is out of range, must be at most {KEEPALIVE_SECONDS}s");
+        problems.add("TCPKeepalive", what);
+    }
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 fn proxy_protocol(version: &ProxyProtocolVersion, problems: &mut Problems) -> Option<ProxyProtocol> {
@@ -218,24 +244,37 @@ pub(in crate::phase::policies) fn http2(settings: &api::Http2Settings, problems:
         keepalive: settings
             .connection_keepalive
             .as_deref()
-            .map(|pings| keepalive_by_pings(pings, problems)),
+            .and_then(|pings| keepalive_by_pings(pings, problems)),
     }
 }
 
-fn keepalive_by_pings(pings: &api::Http2Keepalive, problems: &mut Problems) -> Http2Keepalive {
+/// Longest wait for the answer to a ping where nothing is said; less where pings are as frequent.
+const USUAL_ANSWER: Timeout = Timeout(5_000);
+
+/// Pings; none where nothing says when.
+fn keepalive_by_pings(pings: &api::Http2Keepalive, problems: &mut Problems) -> Option<Http2Keepalive> {
     const AREA: &str = "HTTP2";
-    let keepalive = Http2Keepalive {
-        interval: problems.positive(AREA, "ConnectionKeepalive.Interval", pings.interval.as_ref()),
-        timeout: problems.positive(AREA, "ConnectionKeepalive.Timeout", pings.timeout.as_ref()),
-        jitter_percent: pings
-            .interval_jitter
-            .map(|percent| problems.number(AREA, "ConnectionKeepalive.IntervalJitter", percent, 0..=100)),
-        idle_interval: problems.positive(AREA, "ConnectionKeepalive.IdleInterval", pings.idle_interval.as_ref()),
-    };
-    if let (Some(interval), Some(timeout)) = (keepalive.interval, keepalive.timeout)
+    let interval = problems.positive(AREA, "ConnectionKeepalive.Interval", pings.interval.as_ref());
+    let timeout = problems.positive(AREA, "ConnectionKeepalive.Timeout", pings.timeout.as_ref());
+    let jitter_percent = pings
+        .interval_jitter
+        .map(|percent| problems.number(AREA, "ConnectionKeepalive.IntervalJitter", percent, 0..=100));
+    let idle_interval = problems.positive(AREA, "ConnectionKeepalive.IdleInterval", pings.idle_interval.as_ref());
+    if let (Some(interval), Some(timeout)) = (interval, timeout)
         && timeout >= interval
     {
         problems.add(AREA, "timeout must be less than interval");
     }
-    keepalive
+    interval.or(idle_interval)?;
+    let usual = || {
+        interval.map_or(USUAL_ANSWER, |Timeout(interval)| {
+            USUAL_ANSWER.min(Timeout(interval.div_ceil(2)))
+        })
+    };
+    Some(Http2Keepalive {
+        interval,
+        timeout: timeout.unwrap_or_else(usual),
+        jitter_percent,
+        idle_interval,
+    })
 }

@@ -78,9 +78,14 @@ const USUAL_BODY: u32 = 32_768;
 
 /// Bytes that a request may have which is read whole.
 fn buffer(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<u32> {
+    const AREA: &str = "RequestBuffer";
     let limit: Option<&Quantity> = spec.request_buffer.as_ref()?.limit.as_ref();
     if limit.is_none() {
         return Some(USUAL_BODY);
     }
-    problems.bytes("RequestBuffer", "limit", limit, 1..=u32::MAX)
+    let bytes = problems.bytes(AREA, "limit", limit, 0..=u32::MAX)?;
+    if bytes == 0 {
+        problems.add(AREA, "a limit of 0 leaves no room for a body");
+    }
+    Some(bytes)
 }

@@ -34,15 +34,12 @@ const TRIGGERS: [&str; 13] = [
     "unavailable",
 ];
 
+/// That codes say after what.
+const BY_CODE: &str = "retriable-status-codes";
+
 /// After what a request is tried again where a policy says only how often.
-const USUAL_TRIGGERS: [&str; 5] = [
-    "connect-failure",
-    "refused-stream",
-    "unavailable",
-    "cancelled",
-    "retriable-status-codes",
-];
-/// The code that is retriable then.
+const USUAL_TRIGGERS: [&str; 5] = ["connect-failure", "refused-stream", "unavailable", "cancelled", BY_CODE];
+/// The code that is retriable where none is named.
 const USUAL_CODE: u16 = 503;
 
 /// When a request is tried again.
@@ -85,13 +82,15 @@ fn causes(retry: &Retry, problems: &mut Problems) -> (Vec<Arc<str>>, Vec<u16>) {
         problems.add(AREA, format_args!("unsupported trigger {unknown}"));
     }
     let mut triggers: Vec<Arc<str>> = on.triggers.iter().map(|trigger| (&**trigger).into()).collect();
-    let codes = problems.codes(AREA, "httpStatusCodes", &on.http_status_codes);
-    let by_code = "retriable-status-codes";
-    if !codes.is_empty() && !triggers.iter().any(|trigger| **trigger == *by_code) {
-        triggers.push(by_code.into());
-    }
     if triggers.is_empty() {
         triggers = USUAL_TRIGGERS.map(Arc::from).to_vec();
+    }
+    let mut codes = problems.codes(AREA, "httpStatusCodes", &on.http_status_codes);
+    let is_by_code = triggers.iter().any(|trigger| **trigger == *BY_CODE);
+    match (codes.is_empty(), is_by_code) {
+        (true, true) => codes.push(USUAL_CODE),
+        (false, false) => triggers.push(BY_CODE.into()),
+        (true, false) | (false, true) => {}
     }
     (triggers, codes)
 }

@@ -34,7 +34,7 @@ fn old_fields(object: &Object) -> Vec<(&'static str, &'static str)> {
         ];
         let used = old_forms
             .into_iter()
-            .filter(|(field, ..)| policy.spec.pointer(field).is_some());
+            .filter(|(field, ..)| policy.spec.pointer(field).is_some_and(|value| !value.is_null()));
         old.extend(used.map(|(_, older, newer)| (older, newer)));
     }
     if let Object::BackendTrafficPolicy(policy) = object {

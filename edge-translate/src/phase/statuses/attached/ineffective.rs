@@ -1,10 +1,18 @@
 //! Fields of policies that are taken and have no effect.
 
-use super::of_services;
+use super::{super::target::Target, of_services};
 use crate::{
-    api::{Object, text::DurationText},
+    api::{
+        BackendTrafficPolicySpec, Object,
+        health_check::HealthCheckType,
+        load_balancer::{ConsistentHashType, LoadBalancerType},
+        text::DurationText,
+    },
+    engine::reader::Reader,
+    name::PolicyId,
     status::Condition,
 };
+use edge_ir::{AppProtocol, Probe};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -37,4 +45,87 @@ fn limit_of_tries(auth: &Value, how: &str) -> Option<String> {
 
 fn duration(text: &Value) -> Option<Duration> {
     DurationText::from(text.as_str()?).parse().ok()
+}
+
+/// Fields of a policy that have no effect on a target, a sentence each.
+pub(super) fn over(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec<String> {
+    let Some(Object::BackendTrafficPolicy(object)) = reader.object(policy.kind, policy.id) else {
+        return Vec::new();
+    };
+    let is_of_streams = target.route().is_some_and(|route| !route.kind.is_by_host());
+    let mut told = Vec::new();
+    if is_of_streams || target.streams(reader).is_some() {
+        let fields = of_requests(&object.spec);
+        told.extend(
+            fields
+                .into_iter()
+                .map(|field| without_effect(reader, field, target, "has no requests")),
+        );
+    }
+    if is_probed_by_calls(&object.spec) && lacks_http2(reader, target) {
+        let why = "has backends that aren't spoken to in HTTP/2";
+        told.push(without_effect(reader, "healthCheck.active.grpc", target, why));
+    }
+    told
+}
+
+fn without_effect(reader: &Reader<'_>, field: &str, target: Target, why: &str) -> String {
+    let Target { kind, id, .. } = target;
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    format!("spec.{field} has no effect where {kind} {namespace}/{name} {why}")
+}
+
+/// Fields of a policy that are about requests alone.
+fn of_requests(spec: &BackendTrafficPolicySpec) -> Vec<&'static str> {
+    let balancer = spec.load_balancer.as_deref();
+    let is_balanced = |by: &LoadBalancerType| balancer.is_some_and(|balancer| balancer.r#type == *by);
+    let hash = balancer.and_then(|balancer| balancer.consistent_hash.as_deref());
+    let hashes_requests = hash.is_some_and(|hash| hash.r#type != ConsistentHashType::SourceIp);
+    let fields = [
+        (spec.retry.is_some(), "retry"),
+        (spec.rate_limit.is_some(), "rateLimit"),
+        (spec.bandwidth_limit.is_some(), "bandwidthLimit"),
+        (spec.fault_injection.is_some(), "faultInjection"),
+        (spec.admission_control.is_some(), "admissionControl"),
+        (spec.compression.is_some(), "compression"),
+        (spec.compressor.is_some(), "compressor"),
+        (!spec.response_override.is_empty(), "responseOverride"),
+        (!spec.http_upgrade.is_empty(), "httpUpgrade"),
+        (spec.request_buffer.is_some(), "requestBuffer"),
+        (
+            is_balanced(&LoadBalancerType::ConsistentHash) && hashes_requests,
+            "loadBalancer.consistentHash",
+        ),
+        (
+            is_balanced(&LoadBalancerType::BackendUtilization),
+            "loadBalancer.backendUtilization",
+        ),
+        (
+            balancer.is_some_and(|balancer| balancer.endpoint_override.is_some()),
+            "loadBalancer.endpointOverride",
+        ),
+    ];
+    fields
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, field)| field)
+        .collect()
+}
+
+fn is_probed_by_calls(spec: &BackendTrafficPolicySpec) -> bool {
+    let active = spec.health_check.as_deref().and_then(|check| check.active.as_deref());
+    active.is_some_and(|active| active.r#type == HealthCheckType::Grpc)
+}
+
+/// Whether a route sends something to a backend that is to be probed by calls of gRPC and isn't spoken to in HTTP/2, as it
+/// must be for these.
+fn lacks_http2(reader: &Reader<'_>, target: Target) -> bool {
+    let is_probed = |variant| {
+        let variant = reader.variant(variant);
+        let check = variant.upstream.health_check.as_deref();
+        check.is_some_and(|check| matches!(check.probe, Probe::Grpc { .. }))
+    };
+    let bound = target.route().and_then(|route| reader.bound(route));
+    let mut used = bound.into_iter().flat_map(|bound| &bound.uses.backends);
+    used.any(|(_, backend)| backend.protocol != AppProtocol::Http2 && is_probed(backend.variant))
 }

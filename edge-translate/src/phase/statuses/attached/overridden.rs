@@ -1,11 +1,17 @@
 //! Who replaces a policy, and who merges into it, by what they are for.
 
-use super::{super::target::Target, held};
+use super::{
+    super::target::{Target, has_section},
+    held,
+};
 use crate::{
     api::Kind,
     engine::{index::RoutePolicy, reader::Reader},
     name::{Id, PolicyId},
-    phase::{listeners::listener_set, policies::policy::merges},
+    phase::{
+        listeners::listener_set::{self, Admission},
+        policies::policy::merges,
+    },
     status::Condition,
 };
 use std::collections::BTreeSet;
@@ -97,16 +103,19 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
     };
     let parts = |of: Kind, id: Id| {
         let held = held(reader, whole(of, id));
-        let names = held.parts(policy.kind).iter().filter(|(_, by)| *by != policy.id);
-        let names: Vec<String> = names.map(|(part, _)| reader.text(*part).to_string()).collect();
+        let others = held.parts(policy.kind).iter().filter(|(_, by)| *by != policy.id);
+        // A policy for a part that isn't there replaces nothing.
+        let there = others.filter(|(part, _)| has_section(reader, whole(of, id), *part));
+        let names: Vec<String> = there.map(|(part, _)| reader.text(*part).to_string()).collect();
         names
     };
     match (target.kind, target.section) {
         (Kind::Gateway, None) => {
             scopes.gateway_listeners.extend(parts(Kind::Gateway, target.id));
-            for set in reader.listener_sets(target.id) {
+            for set in taken_sets(reader, target.id) {
                 let name = name(reader, set);
-                if held(reader, whole(Kind::ListenerSet, set)).whole(policy.kind).is_some() {
+                let holder = held(reader, whole(Kind::ListenerSet, set)).whole(policy.kind);
+                if holder.is_some_and(|by| by != policy.id) {
                     scopes.sets.push(name.clone());
                 }
                 let listeners = parts(Kind::ListenerSet, set)
@@ -119,8 +128,14 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
         (_, Some(_)) => {}
         (of, None) => scopes.rules.extend(parts(of, target.id)),
     }
-    let below = below(reader, policy.kind, target);
-    for below in below.filter(|below| below.policy != policy && !merges(reader, below.policy)) {
+    let is_there = |below: &RoutePolicy| {
+        let route = whole(below.route.kind.kind(), below.route.id);
+        below.rule.is_none_or(|rule| has_section(reader, route, rule))
+    };
+    let others = below(reader, policy.kind, target)
+        .filter(|below| below.policy != policy && !merges(reader, below.policy))
+        .filter(is_there);
+    for below in others {
         let route = name(reader, below.route.id);
         match below.rule {
             None => scopes.routes.push(route),
@@ -128,6 +143,18 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
         }
     }
     scopes
+}
+
+/// The ListenerSets that add to a Gateway and may.
+fn taken_sets(reader: &Reader<'_>, gateway: Id) -> Vec<Id> {
+    let sets = reader
+        .gateway_object(gateway)
+        .map(|object| listener_set::sets_of(reader, gateway, object));
+    let taken = sets
+        .into_iter()
+        .flatten()
+        .filter(|(.., admission)| *admission == Admission::Allowed);
+    taken.map(|(set, ..)| set).collect()
 }
 
 /// Routes below a target that merge their policy into that of the target.

@@ -54,6 +54,9 @@ pub(super) fn told(rule: &Rule, problems: &mut Problems) -> Told {
     }
 }
 
+/// The most that a request can count for.
+const MOST_HITS: u64 = 1_000_000_000;
+
 /// What a request counts for.
 pub(super) fn hits(cost: Option<&CostSpecifier>, problems: &mut Problems) -> Hits {
     let Some(cost) = cost else {
@@ -62,7 +65,14 @@ pub(super) fn hits(cost: Option<&CostSpecifier>, problems: &mut Problems) -> Hit
     match (&cost.from, cost.number, &cost.metadata) {
         (CostFrom::Number, Some(number), None) => match number {
             1 => Hits::One,
-            number => Hits::Number(number),
+            0..=MOST_HITS => Hits::Number(number),
+            _ => {
+                problems.add(
+                    AREA,
+                    format_args!("cost {number} is out of range, must be at most {MOST_HITS}"),
+                );
+                Hits::One
+            }
         },
         (CostFrom::Metadata, None, Some(place)) => Hits::Metadata {
             namespace: operand(&place.namespace, problems),

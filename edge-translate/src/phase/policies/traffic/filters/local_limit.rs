@@ -7,11 +7,8 @@ use super::{
     Problems,
     descriptors::{AREA, descriptors, everything, limit, told},
 };
-use crate::api::{
-    BackendTrafficPolicySpec, Metadata,
-    rate_limit::{RateLimitRule as Rule, XRateLimitHeaders},
-};
-use edge_ir::{Hits, LocalRateLimit, RateLimit, RateLimitUnit, Told};
+use crate::api::{BackendTrafficPolicySpec, Metadata, rate_limit::RateLimitRule as Rule};
+use edge_ir::{Hits, LocalRateLimit, RateLimit, RateLimitUnit};
 
 /// The limits of a policy.
 #[derive(Default)]
@@ -81,9 +78,7 @@ fn add(into: &mut LocalRateLimit, i: usize, rule: &Rule, problems: &mut Problems
     let is_for_others = rule.client_selectors.is_empty() && hits == Hits::One && rule.shadow_mode != Some(true);
     if is_for_others {
         into.others = Some(limit);
-        if let Some(XRateLimitHeaders::Off) = rule.x_rate_limit_headers {
-            into.told = Told::No;
-        }
+        into.told = told(rule, problems);
         return;
     }
     let lists = match rule.client_selectors.is_empty() {

@@ -146,6 +146,9 @@ fn edits(headers: &ResponseHeaders, problems: &mut Problems) -> HeaderEdits {
         let edit = |HttpHeader { name, value }: &HttpHeader| {
             problems.token(AREA, "header", name);
             problems.text(AREA, "value of a header", value);
+            if name.eq_ignore_ascii_case("host") {
+                problems.add(AREA, "a response has no header Host");
+            }
             HeaderEdit {
                 name: name.clone(),
                 value: value.clone(),
