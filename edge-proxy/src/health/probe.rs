@@ -260,12 +260,13 @@ fn contains(bytes: &[u8], parts: &[Bytes]) -> bool {
     })
 }
 
-/// Whom a probe asks for: what the check says, what the host says, the cluster.
+/// Whom a probe asks for: what the check says, what the host says, the cluster, as far as that may name a host.
 fn authority(own: Option<&HeaderValue>, cluster: &Cluster, host: &Host) -> HeaderValue {
     let of_host = host.check.as_ref().and_then(|check| check.hostname.as_deref());
     let of_host = of_host.and_then(|name| HeaderValue::from_str(name).ok());
     let own = of_host.or_else(|| own.cloned());
-    own.or_else(|| HeaderValue::from_str(&cluster.name).ok())
+    let of_cluster = || HeaderValue::from_str(Authority::try_from(&*cluster.name).ok()?.as_str()).ok();
+    own.or_else(of_cluster)
         .unwrap_or_else(|| HeaderValue::from_static("localhost"))
 }
 

@@ -153,9 +153,12 @@ impl Asked {
     /// In the terms of a cluster. Where a lowest and a highest version of two objects contradict each other, no
     /// handshake succeeds.
     pub(crate) fn parameters(self) -> TlsParameters {
+        let max_version = self.max_version.as_ref().and_then(version);
+        // A proxy's own lowest version may be above the highest that is asked for.
+        let lowest = || max_version.filter(|max| *max < TlsVersion::V1_2);
         TlsParameters {
-            min_version: self.min_version.as_ref().and_then(version),
-            max_version: self.max_version.as_ref().and_then(version),
+            min_version: self.min_version.as_ref().and_then(version).or_else(lowest),
+            max_version,
             ciphers: self.ciphers,
             curves: self.curves,
             signature_algorithms: self.signature_algorithms,

@@ -370,13 +370,17 @@ fn unlike(before: &[Arc<CertificateView>], new: Arc<CertificateView>) -> Result<
 pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
     let mut found: Vec<(usize, Condition)> = Vec::new();
     for (i, a) in candidates.iter().enumerate() {
-        let others = candidates
-            .iter()
-            .enumerate()
-            .filter(|(j, b)| *j != i && same_port(a, b));
-        if let Some(condition) = others.map(|(_, b)| overlap(a, b)).find_map(|c| c) {
-            found.push((i, condition));
-        }
+        let others = candidates.iter().enumerate();
+        let mut others = others.filter(|(j, b)| *j != i && same_port(a, b)).map(|(_, b)| b);
+        // Hostnames say more than certificates do.
+        let named = others
+            .clone()
+            .find(|b| hostname::intersect(&a.hostname, &b.hostname).is_some());
+        let condition = match named {
+            Some(b) => overlap(a, b),
+            None => others.find_map(|b| overlap(a, b)),
+        };
+        found.extend(condition.map(|condition| (i, condition)));
     }
     for (i, condition) in found {
         candidates[i].findings.push(Finding::warning(condition));

@@ -162,6 +162,10 @@ fn agree(sharers: &mut [&mut Candidate]) {
     if let Some(common) = common(sharers, |_| true) {
         return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
     }
+    if let Some(socket) = together(sharers) {
+        let common = Common::Socket(socket);
+        return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
+    }
     let wide = common(sharers, |sharer| breadth(sharer) != Some(Breadth::Part));
     let wide = wide.unwrap_or_else(|| kinds.usual());
     let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
@@ -190,6 +194,42 @@ fn common(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Op
         .map(|sharer| Common::of(sharer));
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
+}
+
+/// What listeners with valid policies ask of their socket together: each setting as those have it that ask for one. None
+/// where two ask for different ones, or where they differ about the header before connections, which every client of the
+/// port must send then.
+fn together(sharers: &[&mut Candidate]) -> Option<SocketSettings> {
+    let is_valid = |sharer: &&&mut Candidate| sharer.governed.as_ref().is_none_or(|governed| governed.verdict.is_ok());
+    let mut all = sharers.iter().filter(is_valid).map(|sharer| Common::of(sharer));
+    let Common::Socket(mut joined) = all.next()? else {
+        return None;
+    };
+    for other in all {
+        let Common::Socket(other) = other else { return None };
+        let mut fingerprints = [joined.fingerprints, other.fingerprints].concat();
+        fingerprints.sort_unstable();
+        fingerprints.dedup();
+        joined = SocketSettings {
+            buffer_limit: either(joined.buffer_limit, other.buffer_limit)?,
+            system_buffer: either(joined.system_buffer, other.system_buffer)?,
+            accepts: either(joined.accepts, other.accepts)?,
+            keepalive: either(joined.keepalive, other.keepalive)?,
+            proxy_header: (joined.proxy_header == other.proxy_header).then_some(joined.proxy_header)?,
+            inspection_timeout: either(joined.inspection_timeout, other.inspection_timeout)?,
+            fingerprints,
+        };
+    }
+    Some(joined)
+}
+
+/// The one of two that says something; none where both do, and not the same.
+fn either<T: Default + PartialEq>(one: T, other: T) -> Option<T> {
+    match (one == T::default(), other == T::default()) {
+        (true, _) => Some(other),
+        (false, true) => Some(one),
+        (false, false) => (one == other).then_some(one),
+    }
 }
 
 fn disagreement(common: &Common, others: &str) -> Arc<str> {

@@ -319,10 +319,12 @@ fn provided<'a>(reader: &'a Reader<'_>, listener: &'a SocketListener) -> impl It
 fn downstream_tls(reader: &Reader<'_>, listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
     let tls = &listener.traffic.tls;
     let parameters = &tls.parameters;
+    let max_version = parameters.max_version.unwrap_or(TlsVersion::V1_3);
     DownstreamTls {
         certificates: provided(reader, listener).map(|provided| provided.source()).collect(),
-        min_version: parameters.min_version.unwrap_or(TlsVersion::V1_2),
-        max_version: parameters.max_version.unwrap_or(TlsVersion::V1_3),
+        // The lowest that is chosen by itself is none above the highest.
+        min_version: parameters.min_version.unwrap_or(TlsVersion::V1_2).min(max_version),
+        max_version,
         alpn: tls
             .protocols
             .clone()

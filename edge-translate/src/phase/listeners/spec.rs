@@ -173,6 +173,10 @@ fn tls_finding(listener: &Listener) -> Option<Finding> {
         (Protocol::Https | Protocol::Tls, None) => {
             invalid(format!("Listener must have TLS set when protocol is {protocol}."))
         }
+        (Protocol::Https | Protocol::Tls, Some(tls)) if matches!(tls.mode, TlsMode::Other(_)) => invalid(format!(
+            "TLS mode {} is unknown, must be Terminate or Passthrough.",
+            tls.mode
+        )),
         (Protocol::Https, Some(tls)) if tls.mode == TlsMode::Passthrough => Some(Finding::programmed(
             "UnsupportedTLSMode",
             "TLS Passthrough mode is not supported, TLS mode must be Terminate.",

@@ -6,8 +6,8 @@ use super::super::{
 };
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, Discovery, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
-    ServerNaming, TcpKeepalive, UpstreamTls,
+    AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Preconnect, ProxyProtocol, ServerNaming,
+    TcpKeepalive, UpstreamTls,
 };
 use envoy_types::{
     pb::{
@@ -190,18 +190,12 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
             explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()))
         }
     };
-    let verified = match (of_request, &cluster.discovery) {
-        (Some(tls), _) => Some(tls.authorities.is_some()),
-        // In clear there is nothing to verify; a proxy asks for it in the options of any cluster of such hosts.
-        (None, Discovery::OfRequest) if cluster.tls.is_none() => Some(true),
-        (None, _) => None,
-    };
     Some(HttpProtocolOptions {
         common_http_protocol_options: common,
         upstream_protocol_options: Some(protocol),
-        upstream_http_protocol_options: verified.map(|auto_san_validation| UpstreamHttpProtocolOptions {
+        upstream_http_protocol_options: of_request.map(|tls| UpstreamHttpProtocolOptions {
             auto_sni: true,
-            auto_san_validation,
+            auto_san_validation: tls.authorities.is_some(),
             ..Default::default()
         }),
         ..Default::default()

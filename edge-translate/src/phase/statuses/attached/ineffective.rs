@@ -4,6 +4,7 @@ use super::{super::target::Target, of_services};
 use crate::{
     api::{
         BackendTrafficPolicySpec, Object,
+        cluster_settings::HttpTimeout,
         health_check::HealthCheckType,
         load_balancer::{ConsistentHashType, LoadBalancerType},
         text::DurationText,
@@ -70,9 +71,11 @@ pub(super) fn over(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec
 }
 
 fn without_effect(reader: &Reader<'_>, field: &str, target: Target, why: &str) -> String {
-    let Target { kind, id, .. } = target;
+    let Target { kind, id, section } = target;
     let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
-    format!("spec.{field} has no effect where {kind} {namespace}/{name} {why}")
+    let section = section.map(|section| ["/", &*reader.text(section)].concat());
+    let section = section.unwrap_or_default();
+    format!("spec.{field} has no effect where {kind} {namespace}/{name}{section} {why}")
 }
 
 /// Fields of a policy that are about requests alone.
@@ -81,6 +84,8 @@ fn of_requests(spec: &BackendTrafficPolicySpec) -> Vec<&'static str> {
     let is_balanced = |by: &LoadBalancerType| balancer.is_some_and(|balancer| balancer.r#type == *by);
     let hash = balancer.and_then(|balancer| balancer.consistent_hash.as_deref());
     let hashes_requests = hash.is_some_and(|hash| hash.r#type != ConsistentHashType::SourceIp);
+    let http = spec.timeout.as_deref().and_then(|timeout| timeout.http.as_deref());
+    let limits = |is_set: fn(&HttpTimeout) -> bool| http.is_some_and(is_set);
     let fields = [
         (spec.retry.is_some(), "retry"),
         (spec.rate_limit.is_some(), "rateLimit"),
@@ -92,6 +97,18 @@ fn of_requests(spec: &BackendTrafficPolicySpec) -> Vec<&'static str> {
         (!spec.response_override.is_empty(), "responseOverride"),
         (!spec.http_upgrade.is_empty(), "httpUpgrade"),
         (spec.request_buffer.is_some(), "requestBuffer"),
+        (
+            limits(|http| http.request_timeout.is_some()),
+            "timeout.http.requestTimeout",
+        ),
+        (
+            limits(|http| http.stream_idle_timeout.is_some()),
+            "timeout.http.streamIdleTimeout",
+        ),
+        (
+            limits(|http| http.max_stream_duration.is_some()),
+            "timeout.http.maxStreamDuration",
+        ),
         (
             is_balanced(&LoadBalancerType::ConsistentHash) && hashes_requests,
             "loadBalancer.consistentHash",
