@@ -159,12 +159,19 @@ fn env() -> Vec<Value> {
 pub(crate) fn image(settings: &ContainerSettings, default: &str) -> String {
     match (&settings.image, &settings.image_repository) {
         (Some(image), _) => image.to_string(),
-        (None, Some(repository)) => match default.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')) {
-            Some((_, tag)) => format!("{repository}:{tag}"),
+        (None, Some(repository)) => match tag(default) {
+            Some(tag) => format!("{repository}:{tag}"),
             None => repository.to_string(),
         },
         (None, None) => default.to_owned(),
     }
+}
+
+/// The tag of an image, which may have a digest behind it. What follows the last colon of a host with a port is no tag.
+fn tag(image: &str) -> Option<&str> {
+    let named = image.split_once('@').map_or(image, |(named, _)| named);
+    let (_, tag) = named.rsplit_once(':')?;
+    (!tag.contains('/')).then_some(tag)
 }
 
 pub(crate) fn requests(cpu: &str, memory: &str) -> Value {
@@ -212,4 +219,25 @@ pub(crate) fn by_key(key: &str, ours: Vec<Value>, users: &[Value]) -> Vec<Value>
     let is_users = |element: &Value| users.iter().any(|user| user.get(key) == element.get(key));
     let ours = ours.into_iter().filter(|element| !is_users(element));
     ours.chain(users.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_gets_the_tag_of_the_default_image() {
+        let settings = ContainerSettings {
+            image_repository: Some("other/proxy".into()),
+            ..ContainerSettings::default()
+        };
+        for (default, expected) in [
+            ("reg/edge-proxy:v1", "other/proxy:v1"),
+            ("reg:5000/edge-proxy", "other/proxy"),
+            ("reg/edge-proxy:v1@sha256:0123", "other/proxy:v1"),
+            ("reg/edge-proxy@sha256:0123", "other/proxy"),
+        ] {
+            assert_eq!(image(&settings, default), expected, "{default}");
+        }
+    }
 }

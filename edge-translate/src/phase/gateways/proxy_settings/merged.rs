@@ -20,6 +20,19 @@ const ALTERNATIVES: [(&[&str], [&str; 2]); 2] = [
 /// Members that refer to objects, which are beside the EdgeProxy that names them where no namespace is told.
 const REFERENCES: [&str; 3] = ["backendRef", "backendRefs", "clientCertificateRef"];
 
+/// Members that an API server fills in where they aren't written, with what it fills in. Above another EdgeProxy they say
+/// nothing: nobody can tell them from what somebody wrote, and a fleet that is kept inside must not be published because
+/// its Gateway adds a label.
+const FILLED_IN: [(&[&str], &str, &str); 3] = [
+    (&["logging", "level"], "default", "warn"),
+    (&["provider", "cluster", "envoyService"], "type", "LoadBalancer"),
+    (
+        &["provider", "cluster", "envoyService"],
+        "externalTrafficPolicy",
+        "Local",
+    ),
+];
+
 /// An EdgeProxy as it is in force above a less specific one: alone unless it asks to be merged.
 pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, settings: &Settings) -> Arc<EdgeProxy> {
     let how = match &own.spec.merge_type {
@@ -44,7 +57,8 @@ pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, setting
 }
 
 fn both(own: &EdgeProxySpec, below: &EdgeProxySpec, home: &str, how: &MergeType) -> Option<EdgeProxySpec> {
-    let (mut base, above) = (fields(below)?, fields(own)?);
+    let (mut base, mut above) = (fields(below)?, fields(own)?);
+    unsay(&mut above);
     for member in base.values_mut() {
         stay_at(home, member);
     }
@@ -77,6 +91,20 @@ fn fields(spec: &EdgeProxySpec) -> Option<Map<String, Value>> {
     };
     fields.remove("mergeType");
     Some(fields)
+}
+
+/// Leaves out what an API server may have filled in.
+fn unsay(fields: &mut Map<String, Value>) {
+    for (place, member, filled_in) in FILLED_IN {
+        let within = place
+            .iter()
+            .try_fold(&mut *fields, |fields, name| fields.get_mut(*name)?.as_object_mut());
+        if let Some(within) = within
+            && within.get(member).is_some_and(|value| value == filled_in)
+        {
+            within.remove(member);
+        }
+    }
 }
 
 /// Tells references without a namespace where they come from.
