@@ -5,6 +5,7 @@
 
 mod grammar;
 mod lexer;
+mod scope;
 
 use grammar::Grammar;
 use std::collections::BTreeSet;
@@ -18,6 +19,8 @@ pub(crate) struct Script {
     pub(crate) calls: BTreeSet<(String, Option<String>)>,
     /// Paths of names that are used in other ways.
     pub(crate) uses: BTreeSet<String>,
+    /// What ends it while it is loaded, before it has anything to do with requests.
+    pub(crate) end: Option<String>,
 }
 
 /// A function of a script.

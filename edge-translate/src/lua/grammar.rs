@@ -2,8 +2,10 @@
 
 use super::{
     Function, Script,
-    lexer::{Lexer, Token},
+    lexer::{Lexer, Token, priority},
+    scope::{GLOBALS, Scope},
 };
+use std::collections::BTreeSet;
 
 /// How deep things may stand in each other, as in Lua itself (`LUAI_MAXCCALLS`).
 const DEPTH: usize = 200;
@@ -18,14 +20,9 @@ pub(super) struct Grammar<'a> {
     depth: usize,
     script: Script,
     /// Functions that are being read, the innermost last: its place in the script if it has a name.
-    within: Vec<Within>,
-}
-
-/// A function that is being read.
-struct Within {
-    named: Option<usize>,
-    takes_any: bool,
-    loops: usize,
+    within: Vec<Scope>,
+    /// Names that something was put behind so far, wherever that is.
+    known: BTreeSet<String>,
 }
 
 /// What an expression that may be called or assigned to is.
@@ -52,11 +49,11 @@ impl<'a> Grammar<'a> {
             token,
             depth: 0,
             script: Script::default(),
-            within: vec![Within {
-                named: None,
+            within: vec![Scope {
                 takes_any: true,
-                loops: 0,
+                ..Scope::default()
             }],
+            known: BTreeSet::new(),
         })
     }
 
@@ -125,6 +122,30 @@ impl<'a> Grammar<'a> {
     }
 
     fn block(&mut self) -> Read {
+        self.in_scope(|scope| {
+            scope.open();
+            Ok(())
+        })?;
+        self.statements()?;
+        self.in_scope(Scope::close)
+    }
+
+    /// Tells the function that is being read of something, which it may refuse.
+    fn in_scope(&mut self, tell: impl FnOnce(&mut Scope) -> Read) -> Read {
+        let told = self.within.last_mut().map_or(Ok(()), tell);
+        told.map_err(|why| self.lexer.fault(why))
+    }
+
+    /// Local variables that come into being.
+    fn declare(&mut self, names: impl IntoIterator<Item = String>) -> Read {
+        for name in names {
+            self.known.insert(name);
+            self.in_scope(|scope| scope.declare(1))?;
+        }
+        Ok(())
+    }
+
+    fn statements(&mut self) -> Read {
         self.deeper(|grammar| {
             loop {
                 let is_over = ["end", "else", "elseif", "until"].iter().any(|word| grammar.is(word))
@@ -178,11 +199,16 @@ impl<'a> Grammar<'a> {
             },
             "goto" => {
                 self.advance()?;
-                self.name().map(drop)
+                let label = self.name()?;
+                self.in_scope(|scope| {
+                    scope.jump(label);
+                    Ok(())
+                })
             }
             "::" => {
                 self.advance()?;
-                self.name()?;
+                let label = self.name()?;
+                self.in_scope(|scope| scope.label(label))?;
                 self.expect("::")
             }
             _ => self.assignment_or_call(),
@@ -219,8 +245,13 @@ impl<'a> Grammar<'a> {
     }
 
     fn counted(&mut self) -> Read {
+        self.in_scope(|scope| {
+            scope.open();
+            // What counts is kept in three of its own.
+            scope.declare(3)
+        })?;
         self.advance()?;
-        self.name()?;
+        let mut names = vec![self.name()?];
         if self.took("=")? {
             self.expression()?;
             self.expect(",")?;
@@ -230,42 +261,50 @@ impl<'a> Grammar<'a> {
             }
         } else {
             while self.took(",")? {
-                self.name()?;
+                names.push(self.name()?);
             }
             self.expect("in")?;
             self.expressions()?;
         }
+        self.declare(names)?;
         self.expect("do")?;
         self.repeated()?;
+        self.in_scope(Scope::close)?;
         self.expect("end")
     }
 
     fn named_function(&mut self) -> Read {
         self.advance()?;
-        let mut name = self.name()?;
+        let root = self.name()?;
+        let mut name = root.clone();
         while self.took(".")? {
             name = format!("{name}.{}", self.name()?);
         }
         if self.took(":")? {
             name = format!("{name}:{}", self.name()?);
         }
+        if name != root {
+            self.note_end(&root);
+        }
+        self.known.insert(root);
         self.body(Some(name))
     }
 
     fn local(&mut self) -> Read {
         self.advance()?;
         if self.took("function")? {
-            self.name()?;
+            let name = self.name()?;
+            self.declare([name])?;
             return self.body(None);
         }
-        self.name()?;
+        let mut names = vec![self.name()?];
         while self.took(",")? {
-            self.name()?;
+            names.push(self.name()?);
         }
-        match self.took("=")? {
-            true => self.expressions(),
-            false => Ok(()),
+        if self.took("=")? {
+            self.expressions()?;
         }
+        self.declare(names)
     }
 
     fn answer(&mut self) -> Read {
@@ -278,7 +317,17 @@ impl<'a> Grammar<'a> {
     }
 
     fn assignment_or_call(&mut self) -> Read {
+        let root = match &self.token {
+            Token::Name(root) => Some(root.clone()),
+            _ => None,
+        };
         let first = self.suffixed()?;
+        if let Some(root) = root {
+            match &first {
+                Place::Path(path) if *path == root => {}
+                _ => self.note_end(&root),
+            }
+        }
         if !self.is("=") && !self.is(",") {
             return match first {
                 Place::Call => Ok(()),
@@ -289,6 +338,11 @@ impl<'a> Grammar<'a> {
         while self.took(",")? {
             places.push(self.suffixed()?);
         }
+        let names = places.iter().filter_map(|place| match place {
+            Place::Path(path) => path.split('.').next().map(str::to_owned),
+            _ => None,
+        });
+        self.known.extend(names);
         if places
             .iter()
             .any(|place| !matches!(place, Place::Path(_) | Place::Slot))
@@ -342,19 +396,10 @@ impl<'a> Grammar<'a> {
 
     /// Priority of the binary operator that comes next, to its left and to its right.
     fn priority(&self) -> Option<(u8, u8)> {
-        let Token::Sign(sign) = self.token else {
-            return None;
-        };
-        Some(match sign {
-            "or" => (1, 1),
-            "and" => (2, 2),
-            "<" | ">" | "<=" | ">=" | "~=" | "==" => (3, 3),
-            ".." => (5, 4),
-            "+" | "-" => (6, 6),
-            "*" | "/" | "%" => (7, 7),
-            "^" => (10, 9),
-            _ => return None,
-        })
+        match self.token {
+            Token::Sign(sign) => priority(sign),
+            _ => None,
+        }
     }
 
     fn simple(&mut self) -> Read {
@@ -419,6 +464,20 @@ impl<'a> Grammar<'a> {
                     return Ok(place);
                 }
             }
+        }
+    }
+
+    /// A name that is called, or of which a field is assigned: where nothing is behind it, loading ends there. What stands
+    /// in a function, in a loop or under a condition may never run.
+    fn note_end(&mut self, root: &str) {
+        let runs = matches!(&self.within[..], [chunk] if chunk.is_outermost());
+        let is_known = self.known.contains(root) || GLOBALS.contains(&root);
+        if runs && !is_known && self.script.end.is_none() {
+            let why = match root {
+                "error" => "the script ends with an error while it is loaded".to_owned(),
+                _ => format!("attempt to use global '{root}' (a nil value) while the script is loaded"),
+            };
+            self.script.end = Some(self.lexer.fault(why));
         }
     }
 
@@ -513,20 +572,24 @@ impl<'a> Grammar<'a> {
             }
         }
         self.expect(")")?;
+        let is_method = name.as_ref().is_some_and(|name| name.contains(':'));
         let named = name.map(|name| {
             self.script.functions.push(Function {
                 name,
-                subject: parameters.into_iter().next(),
+                subject: parameters.first().cloned(),
                 methods: Default::default(),
             });
             self.script.functions.len() - 1
         });
-        self.within.push(Within {
+        self.within.push(Scope {
             named,
             takes_any,
-            loops: 0,
+            ..Scope::default()
         });
-        let read = self.block();
+        let own = is_method.then(|| "self".to_owned());
+        let read = self
+            .declare(own.into_iter().chain(parameters))
+            .and_then(|()| self.block());
         self.within.pop();
         read?;
         self.expect("end")

@@ -129,7 +129,8 @@ impl<'a> Lexer<'a> {
                 '\n' => break,
                 '\\' => match chars.next() {
                     Some((_, '\n')) => self.line += 1,
-                    Some((_, escaped)) => text.extend(['\\', escaped]),
+                    Some((at, escaped)) if is_escape(&self.rest[at..]) => text.extend(['\\', escaped]),
+                    Some(_) => return Err(self.fault("invalid escape sequence")),
                     None => break,
                 },
                 c if c == quote => {
@@ -157,6 +158,42 @@ impl<'a> Lexer<'a> {
         }
         self.rest = rest;
         Ok(Token::Number)
+    }
+}
+
+/// Priority of a binary operator, to its left and to its right.
+pub(super) fn priority(sign: &str) -> Option<(u8, u8)> {
+    Some(match sign {
+        "or" => (1, 1),
+        "and" => (2, 2),
+        "<" | ">" | "<=" | ">=" | "~=" | "==" => (3, 3),
+        ".." => (5, 4),
+        "+" | "-" => (6, 6),
+        "*" | "/" | "%" => (7, 7),
+        "^" => (10, 9),
+        _ => return None,
+    })
+}
+
+/// Whether what stands behind a backslash is an escape that LuaJIT knows.
+fn is_escape(rest: &str) -> bool {
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match rest.as_bytes() {
+        [
+            b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'z' | b'\\' | b'"' | b'\'' | b'\r',
+            ..,
+        ] => true,
+        [b'x', ..] => rest.get(1..3).is_some_and(is_hex),
+        [b'u', b'{', ..] => {
+            let point = rest[2..].split_once('}').map(|(digits, _)| digits);
+            let point = point.filter(|digits| is_hex(digits));
+            point.is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok_and(|point| point <= 0x10_ffff))
+        }
+        [b'0'..=b'9', ..] => {
+            let digits = rest.bytes().take(3).take_while(u8::is_ascii_digit).count();
+            rest[..digits].parse::<u16>().is_ok_and(|byte| byte <= 255)
+        }
+        _ => false,
     }
 }
 

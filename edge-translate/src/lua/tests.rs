@@ -19,6 +19,8 @@ fn programs_are_read() {
         "while not done do done = true end",
         "repeat local x = f{} until x == nil or -x ^ 2 .. 'a' ~= #x",
         "goto over; do end ::over::",
+        "::again:: do goto again end do goto on end ::on:: do ::on:: end",
+        "local s = '\\a\\065\\xfF\\u{10FFFF}\\z  x\\\\'",
         "local n = {0x1F, 1e-3, .5, 3., 0xA.8p1, 10LL, 2i}",
         "f'text':g[[long\ntext]]:h{}",
         "local s = 'a\\'b\\\nc' .. [=[ ]] ]=]",
@@ -40,6 +42,14 @@ fn what_is_no_program_says_where() {
         ("x = [[open", "line 1: unfinished long string"),
         ("\n\nx = 3x", "line 3: malformed number 3x"),
         ("break", "line 1: break outside of a loop"),
+        ("goto nowhere", "line 1: undefined label 'nowhere'"),
+        ("::a:: function f() goto a end", "line 1: undefined label 'a'"),
+        ("do ::a:: end goto a", "line 1: undefined label 'a'"),
+        ("::a:: ::a::", "line 1: duplicate label 'a'"),
+        ("x = '\\q'", "line 1: invalid escape sequence"),
+        ("x = '\\300'", "line 1: invalid escape sequence"),
+        ("x = '\\xg0'", "line 1: invalid escape sequence"),
+        ("x = '\\u{110000}'", "line 1: invalid escape sequence"),
         ("end", "line 1: unexpected end"),
         ("while true do", "line 1: unexpected the end, end expected"),
         ("return 1 x = 2", "line 1: unexpected x"),
@@ -69,6 +79,51 @@ fn depth_has_an_end() {
     assert!(read(&blocks).unwrap_err().contains("too many"));
     let chain = format!("x = {}1", "1 .. ".repeat(100_000));
     assert!(read(&chain).unwrap_err().contains("too many"));
+}
+
+#[test]
+fn a_function_has_two_hundred_local_variables() {
+    let locals = |n: usize| "local x ".repeat(n);
+    script(&locals(200));
+    script(&format!(
+        "do {} end function f(a) {} end {}",
+        locals(200),
+        locals(199),
+        locals(200)
+    ));
+    for text in [
+        locals(201),
+        format!("function f(a) {} end", locals(200)),
+        format!("function f:g() {} end", locals(200)),
+        format!("for i = 1, 2 do {} end", locals(197)),
+    ] {
+        assert!(read(&text).unwrap_err().contains("more than 200 local variables"));
+    }
+}
+
+#[test]
+fn what_ends_a_script_while_it_is_loaded_is_noted() {
+    for (text, at) in [
+        ("foo()", "line 1: attempt to use global 'foo'"),
+        ("\nx.y = 1", "line 2: attempt to use global 'x'"),
+        ("function x.y() end", "line 1: attempt to use global 'x'"),
+        ("h:log()", "line 1: attempt to use global 'h'"),
+        ("error('x')", "line 1: the script ends with an error"),
+    ] {
+        let end = script(text).end.unwrap_or_default();
+        assert!(end.starts_with(at), "{text}: {end}");
+    }
+    for text in [
+        "function foo() bar() end foo()",
+        "x = {} x.y = 1 x.z, y = 1, 2 y()",
+        "local function f(h) h:log() end f()",
+        "if bar then bar() end",
+        "for i, v in ipairs({}) do v() end",
+        "string.x = 1 require('json').y = 2",
+        "function envoy_on_request(h) error('x') end",
+    ] {
+        assert_eq!(script(text).end, None, "{text}");
+    }
 }
 
 #[test]

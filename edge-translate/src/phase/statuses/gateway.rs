@@ -38,7 +38,10 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     }
     let spec = &object.spec.listeners;
     let listeners = mine.listeners.iter().map(|l| listener(reader, spec, l)).collect();
-    let n_sets = mine.sets.iter().filter(|set| listener_set::is_accepted(set)).count();
+    let n_sets = match refusal(reader, member) {
+        None => mine.sets.iter().filter(|set| listener_set::is_accepted(set)).count(),
+        Some(_) => 0,
+    };
     let body = StatusBody::Gateway(GatewayStatus {
         conditions,
         listeners,

@@ -58,7 +58,7 @@ fn without_gateway(reader: &Reader<'_>, object: &api::ListenerSet) -> Option<Sta
     })
 }
 
-/// Whether a ListenerSet counts as attached to its Gateway.
+/// Whether a ListenerSet counts as attached to its Gateway, if that is accepted.
 pub(super) fn is_accepted(set: &SetListeners) -> bool {
     set.admission == Admission::Allowed && set.listeners.iter().any(gateway::is_accepted)
 }

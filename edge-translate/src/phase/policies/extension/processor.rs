@@ -144,10 +144,14 @@ fn check_writable(names: &[Text], problems: &mut Problems) {
 
 fn processed(seen: &ProcessedMessage, problems: &mut Problems) -> Processed {
     let is_known = |name: &str| {
-        let rest = ATTRIBUTES.iter().find_map(|prefix| name.strip_prefix(prefix));
-        rest.is_some_and(|rest| {
-            rest.bytes()
-                .all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'1'..=b'9'))
+        let is_part = |b: u8| b.is_ascii_lowercase() || matches!(b, b'_' | b'1'..=b'9');
+        ATTRIBUTES.iter().any(|prefix| {
+            let Some(rest) = name.strip_prefix(prefix).filter(|rest| rest.bytes().all(is_part)) else {
+                return false;
+            };
+            // What stands behind a dot is a name, as expressions have them.
+            let is_name = rest.starts_with(|first: char| !first.is_ascii_digit());
+            !prefix.ends_with('.') || (is_name && !["true", "false", "null", "in"].contains(&rest))
         })
     };
     if let Some(unknown) = seen.attributes.iter().find(|name| !is_known(name)) {

@@ -159,6 +159,8 @@ impl Checked {
         let fault = match (&allowed.lua.validation_type, &self.script) {
             (LuaValidation::Disabled, _) => None,
             (_, Err(why)) => Some(self.with_handler(self.handler, why)),
+            // No proxy takes it, whoever else would.
+            (_, Ok(Script { end: Some(why), .. })) => Some(self.with_handler(self.handler, why)),
             (LuaValidation::InsecureSyntax, Ok(script)) => defines_nothing(script),
             // A word that nobody knows means the strictest.
             (LuaValidation::Strict | LuaValidation::Other(_), Ok(script)) => {

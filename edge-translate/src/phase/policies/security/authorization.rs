@@ -143,6 +143,9 @@ fn requests(i: usize, spec: &Operation, conditions: &mut Vec<AccessCondition>, p
 fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, problems: &mut Problems) {
     let before = conditions.len();
     if let Some(ranges) = &spec.client_cidrs {
+        if ranges.is_empty() {
+            problems.add(AREA, format_args!("rule {i}: clientCIDRs must not be empty"));
+        }
         let ranges = ranges.iter().filter_map(|text| range(text, problems)).collect();
         conditions.push(AccessCondition::Client(ranges));
     }

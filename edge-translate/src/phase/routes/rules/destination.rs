@@ -18,7 +18,7 @@ use edge_ir::{
 
 /// What a rule does with a request.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &mut Filters) -> Action {
-    let shares = shares(c, rule);
+    let mut shares = shares(c, rule);
     if let Some(redirect) = filters.redirect.take() {
         return Action::Answer(RouteAction::Redirect(redirect));
     }
@@ -29,7 +29,8 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
     resolvable(c, &shares, filters);
     let limits = limits(c, rule);
     let retry = retry(c, rule, limits);
-    let rewrite = filters.rewrite.take().unwrap_or_default();
+    let mut rewrite = filters.rewrite.take().unwrap_or_default();
+    share_host(&mut rewrite, &mut shares.all);
     Action::Forward(Forwarding {
         shares: shares.all,
         invalid_weight: shares.invalid_weight,
@@ -43,6 +44,19 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
         },
         mirrors: std::mem::take(&mut filters.mirrors),
     })
+}
+
+/// Where a backend has a host of its own, that of the rule is for the others: a proxy would put it in place of all.
+fn share_host(rewrite: &mut Rewrite, shares: &mut [Share]) {
+    let Some(HostRewrite::Literal(host)) = &rewrite.host else {
+        return;
+    };
+    if shares.iter().any(|share| share.host_rewrite.is_some()) {
+        for share in shares {
+            share.host_rewrite.get_or_insert_with(|| host.clone());
+        }
+        rewrite.host = None;
+    }
 }
 
 /// A dynamic resolver finds its backend by the host of the request, before that is rewritten: so what resolves must be
@@ -181,8 +195,11 @@ fn backend_filters(
                     );
                     return None;
                 }
-                if let Some(HostRewrite::Literal(host)) = rewrite.host {
-                    share.host_rewrite = Some(host);
+                match rewrite.host {
+                    // A proxy tells only whoever is told by a route which host was asked for.
+                    Some(host) if c.n_references == 1 => of_single.host = Some(host),
+                    Some(HostRewrite::Literal(host)) => share.host_rewrite = Some(host),
+                    _ => {}
                 }
                 of_single.path = rewrite.path;
             }

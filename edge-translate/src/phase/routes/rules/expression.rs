@@ -118,7 +118,7 @@ impl Visitor for Re2<'_> {
                 ast::GroupKind::CaptureIndex(_) => Ok(()),
             },
             Ast::Repetition(repetition) => self.repetition(repetition),
-            Ast::Literal(literal) => self::literal(&literal.kind),
+            Ast::Literal(literal) => self::literal(literal),
             Ast::ClassUnicode(class) => property(class),
             Ast::Assertion(assertion) => word_boundary(&assertion.kind),
             _ => Ok(()),
@@ -136,10 +136,8 @@ impl Visitor for Re2<'_> {
         match item {
             ClassSetItem::Bracketed(_) => Err("a class can't stand in a class: escape the inner bracket".into()),
             ClassSetItem::Unicode(class) => property(class),
-            ClassSetItem::Literal(literal) => self::literal(&literal.kind),
-            ClassSetItem::Range(range) => {
-                self::literal(&range.start.kind).and_then(|()| self::literal(&range.end.kind))
-            }
+            ClassSetItem::Literal(literal) => self::literal(literal),
+            ClassSetItem::Range(range) => self::literal(&range.start).and_then(|()| self::literal(&range.end)),
             _ => Ok(()),
         }
     }
@@ -171,8 +169,11 @@ fn group_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn literal(kind: &LiteralKind) -> Result<(), String> {
-    match kind {
+fn literal(literal: &ast::Literal) -> Result<(), String> {
+    match &literal.kind {
+        LiteralKind::HexBrace(HexLiteralKind::X) if literal.c > '\u{ff}' => {
+            Err("a proxy's characters by number end at \\x{ff}: write the character itself".into())
+        }
         LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
         | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
             Err("characters by number are written \\x{…}".into())

@@ -19,7 +19,7 @@ use crate::{
 };
 use edge_ir::{
     DirectResponse, FilterEffect, FilterKind, ForwardedHost, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
-    RegexRewrite, ValueMatch,
+    RegexRewrite, RouteFilter, ValueMatch,
 };
 use std::sync::Arc;
 
@@ -110,13 +110,22 @@ pub(super) fn apply_to_backend(
     }
     if let Some(rewrite) = rewrite {
         let rewrite = rewrite_of(c, rewrite);
+        let is_twice = (rewrite.host.is_some() && of_single.host.is_some())
+            || (rewrite.path.is_some() && of_single.path.is_some());
+        if is_twice {
+            let message = "Cannot configure multiple URL rewrites of one kind within BackendRef";
+            return Err(Problem::new("UnsupportedRefValue", message.to_owned()));
+        }
         of_single.host = rewrite.host.or(of_single.host.take());
         of_single.path = rewrite.path.or(of_single.path.take());
         of_single.forwarded_host = rewrite.forwarded_host;
     }
     if spec.credential_injection.is_some() {
         let credential = injected(c, id, filter).map_err(|why| Problem::new("InvalidBackendFilters", invalid(&why)))?;
-        share.filters = Arc::new([credential]);
+        let mut filters: Vec<RouteFilter> = share.filters.iter().cloned().chain([credential]).collect();
+        filters.sort_by(|a, b| a.id.cmp(&b.id));
+        filters.dedup_by(|a, b| a.id == b.id);
+        share.filters = filters.into();
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ pub(super) fn warning(object: &Object) -> Option<Condition> {
     let told = ["grpc", "http"].into_iter().filter_map(|how| limit_of_tries(auth, how));
     let mut told: Vec<String> = told.collect();
     told.extend(of_services::told(&policy.spec));
+    told.extend(unsent(auth));
     (!told.is_empty()).then(|| Condition::yes("Warning", "UnsupportedField", told.join("; ")))
 }
 
@@ -42,6 +43,20 @@ fn limit_of_tries(auth: &Value, how: &str) -> Option<String> {
              tries together"
         )
     })
+}
+
+/// What is said of a request besides itself is a matter of gRPC.
+fn unsent(auth: &Value) -> impl Iterator<Item = String> {
+    let is_set = |field: &str| match &auth[field] {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    };
+    let fields = ["contextExtensions", "includeRouteMetadata"];
+    let unsent = fields
+        .into_iter()
+        .filter(move |field| auth["http"].is_object() && is_set(field));
+    unsent.map(|field| format!("spec.extAuth.{field} has no effect: a service over HTTP isn't told"))
 }
 
 fn duration(text: &Value) -> Option<Duration> {
