@@ -206,7 +206,7 @@ const ROWS: &[Row] = &[
     ),
     traffic(
         "connection: {bufferLimit: 5Gi}",
-        "BackendConnection: BufferLimit value 5Gi is out of range, must be between 0 and 4294967295.",
+        "BackendConnection: BufferLimit value 5Gi is out of range.",
     ),
     traffic(
         "connection: {bufferLimit: much}",
