@@ -26,6 +26,8 @@ const NEAR: ZonePreference = ZonePreference {
 pub(super) fn routing(reader: &Reader<'_>, port: BackendPort, variant: &Variant) -> ZoneRouting {
     match (&variant.placement.zones, variant.zone_preference) {
         (Zones::Weighted(_), _) => ZoneRouting::Weighted,
+        // Each of several backends gets its share, whatever chooses within it.
+        _ if !heeds_zones(&variant.load_balancing) && divides(reader, port) => ZoneRouting::Weighted,
         (Zones::Known, Some(asked)) if !divides(reader, port) => ZoneRouting::PreferLocal(asked),
         (Zones::OfBackend, _) if heeds_zones(&variant.load_balancing) && wants_near(reader, port) => {
             ZoneRouting::PreferLocal(NEAR)

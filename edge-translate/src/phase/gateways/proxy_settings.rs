@@ -36,6 +36,7 @@ pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyP
         return Err("mergeGateways and mergeBackends cannot both be enabled".into());
     }
     let mut errors = check::errors(spec);
+    errors.extend(telemetry::stat_name_problem(spec));
     // What is wrong already would only be told a second time, in other words.
     if let (Some(_), Some(check), true) = (&spec.bootstrap, settings.check_bootstrap, errors.is_empty()) {
         let start = telemetry::put_into(proxy_settings(Some(proxy)), spec);

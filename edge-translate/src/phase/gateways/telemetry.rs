@@ -13,8 +13,10 @@ use super::gateway::Gateway;
 use crate::{
     api::{
         EdgeProxy, Kind,
-        edge_proxy::EdgeProxySpec,
-        edge_proxy::telemetry::{Compression, ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
+        edge_proxy::{
+            EdgeProxySpec,
+            telemetry::{Compression, ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
+        },
     },
     engine::reader::Reader,
     name::{Ancestor, BackendId, BackendPort, Id},
@@ -185,6 +187,27 @@ pub(crate) fn put_into(start: ProxySettings, spec: &EdgeProxySpec) -> ProxySetti
     }
 }
 
+/// Why the name under which an EdgeProxy has clusters counted is none.
+pub(crate) fn stat_name_problem(spec: &EdgeProxySpec) -> Option<String> {
+    let telemetry = spec.telemetry.as_deref()?;
+    let name = telemetry.metrics.as_deref()?.cluster_stat_name.as_deref()?;
+    if holds_alone(name, &OF_RULE) {
+        return None;
+    }
+    let operators = name.split('%').skip(1).step_by(2);
+    let foreign: Vec<String> = operators
+        .filter(|operator| !OF_RULE.contains(operator))
+        .map(|operator| format!("%{operator}%"))
+        .collect();
+    let why = match name {
+        "" => "it is empty".to_owned(),
+        _ if !name.matches('%').count().is_multiple_of(2) => "a % belongs to no operator".to_owned(),
+        _ if foreign.is_empty() => "it holds control characters".to_owned(),
+        _ => format!("unsupported operators: [{}]", foreign.join(" ")),
+    };
+    Some(format!("unable to configure Cluster Stat Name: {why}"))
+}
+
 /// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans.
 pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> Telemetry {
     let metadata = &proxy.metadata;
@@ -232,14 +255,6 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
         };
         if metrics.enable_virtual_host_stats {
             told.host_stats = HostStats::Own;
-        }
-        if let Some(name) = metrics.cluster_stat_name.as_deref()
-            && !holds_alone(name, &OF_RULE)
-        {
-            told.problems.push(format!(
-                "Invalid metrics in the referenced EdgeProxy: clusterStatName {name:?} may hold the operators {} alone",
-                OF_RULE.join(", ")
-            ));
         }
         let compression = metrics.prometheus.as_ref().and_then(|it| it.compression.as_ref());
         told.metrics_compressor = compression.and_then(|it| metrics_compressor(it, &mut told.problems));

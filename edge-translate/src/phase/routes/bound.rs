@@ -13,8 +13,8 @@ use super::{
     load_reports,
     route_names::RouteNames,
     rules::{
-        self, Action, Compiled, Forwarding, Limits, Retries, Rule, Share, Stream, StreamTo, Summary, Tries, Wording,
-        internal_error,
+        self, Action, Compiled, Forwarding, Limits, Retries, Rule, RuleFinding, Stream, StreamTo, Summary, Tries,
+        Wording, internal_error,
     },
     stat_name,
     uses::{Uses, uses},
@@ -23,8 +23,7 @@ use crate::{
     engine::reader::Reader,
     name::{
         BackendId, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held, ListenerId,
-        PolicyFilters, Protection, RouteId, RouteKind, Security, SetMember, Streams, Sym, Traffic, Treatment,
-        VariantId,
+        PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -37,6 +36,8 @@ use edge_ir::{
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+mod joined;
 
 /// A route, bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,9 +118,13 @@ pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
     let mut names = RouteNames::new(route.kind, &rules.summary.seniority);
     // The last context takes what the others get copies of.
     let copies = std::iter::repeat_n(rules.compiled, contexts.len());
+    let findings = &mut rules.summary.findings;
     let bindings = contexts.into_iter().zip(copies);
     let bindings: Bindings = bindings
-        .map(|(context, compiled)| (context, bind(reader, route.kind, context, compiled, &mut names)))
+        .map(|(context, compiled)| {
+            let binding = bind(reader, route.kind, context, compiled, (&mut names, &mut *findings));
+            (context, binding)
+        })
         .collect();
     let uses = uses(reader, route.kind, attachments, &rules.summary, &bindings);
     Some(Bound {
@@ -152,14 +157,16 @@ fn bind(
     kind: RouteKind,
     context: ContextId,
     compiled: Compiled,
-    names: &mut RouteNames,
+    (names, findings): (&mut RouteNames, &mut Vec<RuleFinding>),
 ) -> Binding {
     let mut binder = Binder {
         reader,
         kind,
         context: reader.context(context),
+        rule: 0,
         backends: SmallVec::new(),
         filters: Vec::new(),
+        findings: Vec::new(),
     };
     let serves = match compiled {
         Compiled::Http(rules) => Serves::Http(binder.http(rules, names)),
@@ -168,8 +175,14 @@ fn bind(
     let Binder {
         mut backends,
         mut filters,
+        findings: short,
         ..
     } = binder;
+    for finding in short {
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
     backends.sort_unstable();
     backends.dedup();
     filters.sort_unstable();
@@ -189,8 +202,12 @@ struct Binder<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
     context: Held<'a, Context>,
+    /// The rule that is being bound.
+    rule: usize,
     backends: SmallVec<[BackendId; 2]>,
     filters: Vec<FilterKey>,
+    /// What falls short of what the context asks for.
+    findings: Vec<RuleFinding>,
 }
 
 /// What is decided for a rule that is open.
@@ -265,6 +282,7 @@ impl<'a> Binder<'a, '_> {
     }
 
     fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
+        self.rule = i;
         let mut due = self.due(rule.name);
         if let Some(due) = &mut due {
             let variant = self.context.of_rule(rule.name).variant;
@@ -328,7 +346,7 @@ impl<'a> Binder<'a, '_> {
 
     fn effect(&mut self, rule: Rule, due: &Due<'_>) -> RouteEffect {
         RouteEffect {
-            action: self.action(rule.action, due),
+            action: self.action(rule.action, &rule.filters, due),
             request_headers: rule.request_headers.boxed(),
             response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
             filters: match rule.filters.is_empty() {
@@ -340,19 +358,19 @@ impl<'a> Binder<'a, '_> {
         }
     }
 
-    fn action(&mut self, action: Action, due: &Due<'_>) -> RouteAction {
+    fn action(&mut self, action: Action, own: &RouteFilters, due: &Due<'_>) -> RouteAction {
         match action {
-            Action::Forward(forwarding) => self.forward(forwarding, due),
+            Action::Forward(forwarding) => self.forward(forwarding, own, due),
             Action::Answer(answer) => answer,
         }
     }
 
     /// Whatever can't be resolved answers 500 for its share.
-    fn forward(&mut self, rule: Forwarding, due: &Due<'_>) -> RouteAction {
+    fn forward(&mut self, rule: Forwarding, own: &RouteFilters, due: &Due<'_>) -> RouteAction {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         let mut shares: SmallVec<[BackendShare; 1]> = SmallVec::new();
         let mut invalid_weight = rule.invalid_weight;
-        for share in self.one_of_ranked(rule.shares, due) {
+        for share in self.joined(rule.shares, own, due) {
             let Some(backend) = self.backend(share.backend, due) else {
                 invalid_weight = invalid_weight.saturating_add(share.weight);
                 continue;
@@ -404,51 +422,6 @@ impl<'a> Binder<'a, '_> {
         })
     }
 
-    /// Backends of which some stand by for others, as the one cluster that they must be then; others as they are. One
-    /// that can't be spoken to as it asks has no part in it, and its weight stays behind.
-    fn one_of_ranked(&self, shares: Vec<Share>, due: &Due<'_>) -> Vec<Share> {
-        if shares.iter().all(|share| share.priority == 0) {
-            return shares;
-        }
-        let ranked = shares.iter().map(|share| (share.backend, share.weight, share.priority));
-        let Some((set, members)) = self.set(ranked, due) else {
-            return shares;
-        };
-        let (joined, mut rest): (Vec<Share>, Vec<Share>) =
-            shares.into_iter().partition(|share| members.contains(&share.backend));
-        let weight = front(joined.iter().map(|share| (share.weight, share.priority)));
-        // What has a set has nothing of its own: the rule would have failed.
-        rest.extend(joined.into_iter().next().map(|first| Share {
-            backend: set,
-            weight,
-            priority: 0,
-            ..first
-        }));
-        rest
-    }
-
-    /// The set of backends of which some stand by for others, and who is in it; none where nobody does.
-    fn set(
-        &self,
-        backends: impl Iterator<Item = (BackendId, u32, u32)>,
-        due: &Due<'_>,
-    ) -> Option<(BackendId, Vec<BackendId>)> {
-        let usable = backends.filter(|(backend, weight, _)| *weight > 0 && self.backend(*backend, due).is_some());
-        let all: Vec<_> = usable.collect();
-        let is_ranked = all.len() > 1 && all.iter().any(|(.., priority)| *priority > 0);
-        let (first, ..) = *all.first().filter(|_| is_ranked)?;
-        let member = |(backend, weight, priority): &(BackendId, u32, u32)| SetMember {
-            port: backend.port,
-            weight: *weight,
-            priority: *priority,
-        };
-        let set = BackendId {
-            port: self.reader.backend_set(all.iter().map(member).collect()),
-            ..first
-        };
-        Some((set, all.into_iter().map(|(backend, ..)| backend).collect()))
-    }
-
     /// What can't be resolved is closed for its share.
     fn stream(&mut self, stream: Stream) -> StreamProxy {
         let mut proxy = StreamProxy {
@@ -457,11 +430,13 @@ impl<'a> Binder<'a, '_> {
             shares: Vec::new(),
             invalid_weight: 0,
             hashes_source: false,
-            origins: stream.origins,
+            origins: Arc::clone(&stream.origins),
         };
-        let Some(due) = self.due(stream.name) else {
+        let Some(mut due) = self.due(stream.name) else {
             return proxy;
         };
+        let variant = self.context.of_rule(stream.name).variant;
+        due.variant = stat_name::of_stream(self.reader, variant, &stream);
         for streams in [&due.security.streams, &due.extension.streams] {
             match streams {
                 Streams::Open => {}
@@ -475,7 +450,7 @@ impl<'a> Binder<'a, '_> {
         proxy.hashes_source = hashed.is_some_and(|hashed| hashed.contains(&HashInput::SourceIp));
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
-        for StreamTo { backend, weight, .. } in self.one_of_streams(stream.shares, &due) {
+        for StreamTo { backend, weight, .. } in self.joined_streams(stream.shares, &due) {
             let Some(backend) = self.backend(backend, &due) else {
                 proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
                 continue;
@@ -493,23 +468,6 @@ impl<'a> Binder<'a, '_> {
             self.backends.extend(used);
         }
         proxy
-    }
-
-    /// [`Self::one_of_ranked`] for streams.
-    fn one_of_streams(&self, shares: Vec<StreamTo>, due: &Due<'_>) -> Vec<StreamTo> {
-        let ranked = shares.iter().map(|share| (share.backend, share.weight, share.priority));
-        let Some((set, members)) = self.set(ranked, due).filter(|_| self.kind != RouteKind::Udp) else {
-            return shares;
-        };
-        let (joined, mut rest): (Vec<StreamTo>, Vec<StreamTo>) =
-            shares.into_iter().partition(|share| members.contains(&share.backend));
-        let weight = front(joined.iter().map(|share| (share.weight, share.priority)));
-        rest.push(StreamTo {
-            backend: set,
-            weight,
-            priority: 0,
-        });
-        rest
     }
 
     fn backend(&self, backend: BackendId, due: &Due<'_>) -> Option<BackendId> {
@@ -547,13 +505,6 @@ fn patient(traffic: Option<&Arc<RouteTraffic>>, limit: Option<Timeout>) -> Optio
         })),
         _ => traffic.cloned(),
     }
-}
-
-/// What backends weigh together beside others of their rule: those count that stand by for nobody.
-fn front(shares: impl Iterator<Item = (u32, u32)> + Clone) -> u32 {
-    let first = shares.clone().map(|(_, priority)| priority).min();
-    let first = shares.filter(|(_, priority)| Some(*priority) == first);
-    first.map(|(weight, _)| weight).fold(0, u32::saturating_add)
 }
 
 /// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.

@@ -40,6 +40,7 @@ mod widened;
 pub(in crate::phase) use admissible::{is_token, path as check_path};
 pub(in crate::phase) use cors::origin;
 pub(in crate::phase) use expression::check as check_expression;
+pub(super) use standby::hindrance;
 
 /// A route's rules.
 pub(super) struct Rules {

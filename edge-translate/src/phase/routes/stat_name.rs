@@ -3,11 +3,12 @@
 //! The name is part of what a context changes about a cluster. A context has it with operators; each rule fills in what
 //! they stand for, so that its backends are clusters of its own.
 
-use super::rules::{Action, Rule, Share};
+use super::rules::{Action, Rule, Share, Stream};
 use crate::{
     engine::reader::Reader,
-    name::{Variant, VariantId},
+    name::{BackendId, Sym, Variant, VariantId},
 };
+use edge_ir::Origins;
 
 /// The clusters of a rule, which are counted under its name if the fleet says so.
 pub(super) fn of_rule(reader: &Reader<'_>, variant: VariantId, number: usize, rule: &Rule) -> VariantId {
@@ -15,20 +16,41 @@ pub(super) fn of_rule(reader: &Reader<'_>, variant: VariantId, number: usize, ru
     if variant == VariantId::OWN {
         return variant;
     }
-    let asked = reader.variant(variant);
-    let (Some(name), Some(route)) = (&asked.stat_name, rule.origins.first()) else {
-        return variant;
-    };
-    let own_name = rule.name.map(|name| reader.text(name));
     let shares = match &rule.action {
         Action::Forward(forwarding) => forwarding.shares.as_slice(),
         Action::Answer(_) => &[],
     };
-    let backend = |share: &Share| {
-        let id = share.backend.port.target.id;
-        format!("{}/{}", reader.text(id.namespace), reader.text(id.name))
+    let backends = shares.iter().map(|share: &Share| share.backend);
+    filled_in(reader, variant, (rule.name, number, &rule.origins), backends)
+}
+
+/// The same for the one rule of a stream.
+pub(super) fn of_stream(reader: &Reader<'_>, variant: VariantId, stream: &Stream) -> VariantId {
+    if variant == VariantId::OWN {
+        return variant;
+    }
+    let backends = stream.shares.iter().map(|share| share.backend);
+    filled_in(reader, variant, (stream.name, 0, &stream.origins), backends)
+}
+
+/// The variant with what operators of its name stand for.
+fn filled_in(
+    reader: &Reader<'_>,
+    variant: VariantId,
+    (rule, number, origins): (Option<Sym>, usize, &Origins),
+    backends: impl Iterator<Item = BackendId>,
+) -> VariantId {
+    let asked = reader.variant(variant);
+    let (Some(name), Some(route)) = (&asked.stat_name, origins.first()) else {
+        return variant;
     };
-    let backends: Vec<String> = shares.iter().map(backend).collect();
+    let own_name = rule.map(|name| reader.text(name));
+    let backends: Vec<String> = backends
+        .map(|backend| {
+            let id = backend.port.target.id;
+            format!("{}/{}", reader.text(id.namespace), reader.text(id.name))
+        })
+        .collect();
     let name = [
         ("%ROUTE_KIND%", &*route.kind),
         ("%ROUTE_NAMESPACE%", &*route.namespace),
@@ -47,7 +69,7 @@ pub(super) fn of_rule(reader: &Reader<'_>, variant: VariantId, number: usize, ru
     })
 }
 
-/// The variant of what is no cluster of a rule of requests.
+/// The variant of what is no cluster of a rule.
 pub(super) fn without(reader: &Reader<'_>, variant: VariantId) -> VariantId {
     if variant == VariantId::OWN {
         return variant;

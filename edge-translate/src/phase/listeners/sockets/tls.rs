@@ -11,7 +11,10 @@ use crate::{
     phase::{
         hostname::Specificity,
         precedence::Seniority,
-        routes::{bound, rules::Summary},
+        routes::{
+            bound,
+            rules::{Summary, every_rule_failed},
+        },
     },
 };
 use edge_ir::{DownstreamTls, FilterChain, Network, StreamProxy};
@@ -95,7 +98,10 @@ fn by_route(reader: &Reader<'_>, listener: &SocketListener) -> BTreeMap<RouteId,
     let mut by_route: BTreeMap<RouteId, Vec<Arc<str>>> = BTreeMap::new();
     let mut owners: BTreeMap<Arc<str>, (Claim<'_>, RouteId)> = BTreeMap::new();
     for route in reader.listener_routes(listener.id) {
-        let Some(bound) = reader.bound(*route) else { continue };
+        // One that isn't accepted takes no name from others.
+        let Some(bound) = reader.bound(*route).filter(|bound| !every_rule_failed(&bound.summary)) else {
+            continue;
+        };
         for (name, own) in names_of(reader, *route, listener) {
             let claim = claim(*route, own, &bound.summary);
             let owner = owners.entry(name).or_insert((claim, *route));

@@ -1,7 +1,7 @@
 //! Sessions of a rule (GEP-1619): a client is told the endpoint that answered it, and comes back to it.
 //!
-//! The endpoint is one of the backend that a request's weight falls on. So where several backends have a share, a
-//! session is kept within each of them, and the route says so.
+//! Where several backends have a share, they are one cluster, so that the endpoint may be one of any of them
+//! (`routes/bound/joined`).
 
 use super::{Compilation, Effect, RuleParts, admissible, destination};
 use crate::api::{CookieLifetime, CookieSession, DurationText, SessionPersistence, SessionPersistenceType as Type};
@@ -20,11 +20,6 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Opti
             return None;
         }
     };
-    if rule.backend_refs.iter().filter(|backend| backend.weight > 0).count() > 1 {
-        let message = "sessionPersistence: a session stays with an endpoint of the backend that its weight chooses, and \
-                       not with one of several backends";
-        c.note(Effect::FallsShort, "UnsupportedValue", message);
-    }
     let keeps_time = matches!(&session, Session::Cookie(cookie) if cookie.max_age.is_some());
     if wanted.absolute_timeout.is_some() && !keeps_time {
         let message = "sessionPersistence: only a Permanent cookie ends by absoluteTimeout";
