@@ -153,15 +153,17 @@ fn attached<'a>(objects: &'a Objects, door: &Door<'_>) -> Vec<Got<'a>> {
 /// The route that takes the streams of a listener: by server name the most specific, then the oldest.
 fn streamed(objects: &Objects, door: &Door<'_>, server_name: Option<&str>) -> Answer {
     let got = attached(objects, door);
+    // One with other rules isn't accepted, and leaves the listener and its names to others.
+    let is_accepted = |got: &&Got<'_>| match got.route.object {
+        Object::TcpRoute(route) => route.spec.rules.len() == 1,
+        Object::UdpRoute(route) => route.spec.rules.len() == 1,
+        Object::TlsRoute(route) => !route.spec.rules.is_empty(),
+        _ => true,
+    };
     let is_meant = |got: &&Got<'_>| match (&door.spec.protocol, server_name) {
         (Protocol::Tls, Some(name)) => is_for(&got.effective, name),
         (Protocol::Tls, None) => got.effective == "*",
-        // One with other rules isn't accepted, and leaves the listener to others.
-        _ => match got.route.object {
-            Object::TcpRoute(route) => route.spec.rules.len() == 1,
-            Object::UdpRoute(route) => route.spec.rules.len() == 1,
-            _ => true,
-        },
+        _ => true,
     };
     let by_name = door.spec.protocol == Protocol::Tls;
     let rank = |got: &Got<'_>| {
@@ -170,7 +172,11 @@ fn streamed(objects: &Objects, door: &Door<'_>, server_name: Option<&str>) -> An
         let is_tls = got.route.object.kind() == Kind::TlsRoute;
         (names, Reverse(got.route.age()), is_tls)
     };
-    let taker = got.iter().filter(is_meant).max_by_key(|got| rank(got));
+    let taker = got
+        .iter()
+        .filter(is_accepted)
+        .filter(is_meant)
+        .max_by_key(|got| rank(got));
     taker.map_or(Answer::Closed, |got| {
         Answer::Stream(format!("{}/{}", got.route.object.kind(), got.route.name()))
     })

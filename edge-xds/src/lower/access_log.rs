@@ -109,14 +109,6 @@ pub(super) fn at(place: Place, logs: &Logs) -> Vec<AccessLog> {
     }
 }
 
-/// The logs of streams, of which only those are that somebody asked for.
-pub(super) fn of_streams(logs: &Logs) -> Vec<AccessLog> {
-    match logs {
-        Logs::Of(_) => at(Place::Requests, logs),
-        Logs::DefaultJson | Logs::Disabled => Vec::new(),
-    }
-}
-
 /// A log with what decides which entries it gets.
 fn filtered(log: AccessLog, place: Place, matches: &[Arc<str>]) -> AccessLog {
     let unmatched = (place == Place::Unmatched).then(|| {

@@ -1,6 +1,10 @@
 //! Streams: connections handed on as they are.
 
-use super::{access, access_log, common::duration};
+use super::{
+    access,
+    access_log::{self, Place},
+    common::duration,
+};
 use edge_ir::{FleetSettings, StreamProxy, StreamShare, Timeout};
 use envoy_types::{
     pb::envoy::{
@@ -38,7 +42,7 @@ fn proxy(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) 
     let proxy = TcpProxy {
         stat_prefix: stream.stat_prefix.to_string(),
         idle_timeout: idle.map(duration),
-        access_log: access_log::of_streams(&settings.access_log),
+        access_log: access_log::at(Place::Requests, &settings.access_log),
         cluster_specifier: Some(cluster_specifier(stream)),
         hash_policy: stream.hashes_source.then(source_ip).into_iter().collect(),
         ..Default::default()

@@ -281,10 +281,13 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
         ));
     }
     if backend.spec.r#type == api::BackendType::DynamicResolver && !c.kind.is_by_host() {
-        return Err(Problem::new(
-            "UnsupportedValue",
-            "dynamic resolver backends take their host from requests, and streams have none",
-        ));
+        let message = match c.kind {
+            RouteKind::Tls => {
+                "dynamic resolver backends of TLSRoutes are not supported: no proxy is told server names to resolve"
+            }
+            _ => "dynamic resolver backends take their host from requests, and streams have none",
+        };
+        return Err(Problem::new("UnsupportedValue", message));
     }
     let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
     if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
