@@ -224,9 +224,10 @@ pub(crate) fn backend(word: &'static str) -> SocketAddr {
     address
 }
 
-/// A port that nobody uses right now.
+/// A port that nobody uses, and that nobody else is given: not even a client of another test by chance.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let [port] = e2e::ports::free().unwrap();
+    port
 }
 
 /// The proxy as a process; killed when dropped.
