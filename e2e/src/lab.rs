@@ -309,6 +309,12 @@ impl Lab {
         })
     }
 
+    /// Waits until a kind is served: that follows its definition after a while.
+    pub fn wait_until_served(&self, kind: &Kind) -> Result<()> {
+        let what = format!("{} of {} to be served", kind.kind, kind.api_version);
+        wait_for(&what, || Ok(self.resource(kind).ok().map(drop)))
+    }
+
     fn resource(&self, kind: &Kind) -> Result<(ApiResource, Scope)> {
         let known = self.kinds.blocking_lock().get(kind).cloned();
         if let Some(known) = known {

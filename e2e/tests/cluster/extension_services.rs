@@ -35,7 +35,9 @@ fn define(lab: &Lab, kind: &str, plural: &str, singular: &str) -> Result<Kind> {
     lab.apply(&definition(kind, plural, singular))?;
     let defined = Kind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     lab.wait_until_true(&defined.for_all(&format!("{plural}.sample.example.com")), "Established")?;
-    Ok(Kind::new("sample.example.com/v1", kind))
+    let kind = Kind::new("sample.example.com/v1", kind);
+    lab.wait_until_served(&kind)?;
+    Ok(kind)
 }
 
 /// Nobody is there to be called, and nobody needs to be: what is asked for is whether objects are found.

@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 56] = [
+const EXPECTED: [(&str, &str); 64] = [
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
     ("class/parameters-slip", "Unsupported value"),
@@ -148,6 +148,20 @@ const EXPECTED: [(&str, &str); 56] = [
     ("extension/ext-proc-backend-one", "backendRef is not supported"),
     ("security/jwt-backend-one", "backendRef is not supported"),
     ("security/oidc-backend-one", "backendRef is not supported"),
+    (
+        "backend-traffic/invalid-beside",
+        "only works with RoundRobin or Random load balancers",
+    ),
+    ("backend-traffic/invalid-beside", "should be greater than or equal to 0"),
+    ("backend-traffic/health-payload-empty", "must be of type byte"),
+    ("class/parameters-unknown", "Unsupported value"),
+    (
+        "class/parameters-unknown",
+        "provided bootstrap patch doesn't match the configured patch type",
+    ),
+    ("client-traffic/validation-names-invalid", "at least 1 chars long"),
+    ("extension/out-of-bounds", "should have at least 1 items"),
+    ("telemetry/paths-empty", "at least 1 chars long"),
 ];
 
 #[test]

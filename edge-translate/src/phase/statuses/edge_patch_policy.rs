@@ -88,14 +88,21 @@ fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Verdict {
     Verdict::Said(ancestor::whole(reader, Kind::Gateway, gateway), conditions)
 }
 
-/// The same for a policy that names a class. Of one whose Gateways don't share a fleet, or that nobody knows, no status
-/// says anything: it may be meant for any controller.
+/// The same for a policy that names a class. Of one whose Gateways don't share a fleet no status says anything.
 fn of_class(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy, class: Sym) -> Verdict {
     let name = &policy.spec.target_ref.name;
     let merge = match reader.class(class).map(|class| &**class) {
         Some(Class::Foreign) => return Verdict::Elsewhere,
         Some(ours) => Merge::of(ours.proxy()),
-        None => return Verdict::Nothing(format!("there is no GatewayClass {name}")),
+        None => {
+            let message = format!(
+                "TargetRef.Group:{GROUP} TargetRef.Kind:GatewayClass TargetRef.Namespace:{} TargetRef.Name:{name} \
+                 not found or not accepted (MergeGateways=true).",
+                policy.metadata.namespace
+            );
+            let reference = ancestor::whole(reader, Kind::GatewayClass, class_id(class));
+            return Verdict::Said(reference, vec![not_accepted(message)]);
+        }
     };
     match merge {
         Merge::Class => Verdict::Said(

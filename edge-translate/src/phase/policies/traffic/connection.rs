@@ -4,7 +4,6 @@ use super::{Problems, balancing, health};
 use crate::api::{
     BackendTrafficPolicySpec,
     cluster_settings::{self as api, BackendConnection, DnsLookupFamily, InvalidMessageAction, ProxyProtocolVersion},
-    load_balancer::LoadBalancerType,
 };
 use edge_ir::{
     CircuitBreaker, DnsFamily, DnsSettings, Http2Keepalive, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
@@ -62,7 +61,7 @@ pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems)
             connection.and_then(|connection| connection.socket_buffer_limit.as_ref()),
             SYSTEM_BUFFERS,
         ),
-        preconnect: preconnect(connection, spec, problems),
+        preconnect: preconnect(connection, problems),
         dns: spec.dns.as_ref().map(|dns| names(dns, problems)),
         http2: spec.http2.as_deref().map(|settings| http2(settings, problems)),
         http_version: match spec.use_client_protocol {
@@ -166,20 +165,8 @@ fn proxy_protocol(version: &ProxyProtocolVersion, problems: &mut Problems) -> Op
     }
 }
 
-fn preconnect(
-    connection: Option<&BackendConnection>,
-    beside: &BackendTrafficPolicySpec,
-    problems: &mut Problems,
-) -> Option<Preconnect> {
+fn preconnect(connection: Option<&BackendConnection>, problems: &mut Problems) -> Option<Preconnect> {
     let preconnect = connection?.preconnect.as_ref()?;
-    let balancer = beside.load_balancer.as_deref().map(|balancer| &balancer.r#type);
-    let knows_the_next = matches!(balancer, Some(LoadBalancerType::Random | LoadBalancerType::RoundRobin));
-    if preconnect.predictive_percent.is_some() && !knows_the_next {
-        problems.add(
-            "BackendConnection",
-            "predictivePercent in preconnect policy only works with RoundRobin or Random load balancers",
-        );
-    }
     let mut percent =
         |field, value: Option<u32>| value.map(|value| problems.number("BackendConnection", field, value, 100..=300));
     Some(Preconnect {

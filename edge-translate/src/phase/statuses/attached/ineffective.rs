@@ -78,11 +78,29 @@ pub(super) fn over(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec
                 .map(|field| without_effect(reader, field, target, "has no requests")),
         );
     }
+    if looks_ahead_in_vain(&object.spec) {
+        let (field, why) = (
+            "connection.preconnect.predictivePercent",
+            "isn't balanced by RoundRobin or Random",
+        );
+        told.push(without_effect(reader, field, target, why));
+    }
     if is_probed_by_calls(&object.spec) && lacks_http2(reader, target) {
         let why = "has backends that aren't spoken to in HTTP/2";
         told.push(without_effect(reader, "healthCheck.active.grpc", target, why));
     }
     told
+}
+
+/// Only balancers that know whom they choose next can be asked for connections ahead.
+fn looks_ahead_in_vain(spec: &BackendTrafficPolicySpec) -> bool {
+    let preconnect = spec
+        .connection
+        .as_ref()
+        .and_then(|connection| connection.preconnect.as_ref());
+    let balancer = spec.load_balancer.as_deref().map(|balancer| &balancer.r#type);
+    let knows_the_next = matches!(balancer, Some(LoadBalancerType::Random | LoadBalancerType::RoundRobin));
+    preconnect.is_some_and(|preconnect| preconnect.predictive_percent.is_some()) && !knows_the_next
 }
 
 fn without_effect(reader: &Reader<'_>, field: &str, target: Target, why: &str) -> String {
