@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 64] = [
+const EXPECTED: [(&str, &str); 65] = [
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
     ("class/parameters-slip", "Unsupported value"),
@@ -160,6 +160,7 @@ const EXPECTED: [(&str, &str); 64] = [
         "provided bootstrap patch doesn't match the configured patch type",
     ),
     ("client-traffic/validation-names-invalid", "at least 1 chars long"),
+    ("client-traffic/header-limit-large", "must be of type boolean: \"null\""),
     ("extension/out-of-bounds", "should have at least 1 items"),
     ("telemetry/paths-empty", "at least 1 chars long"),
 ];
