@@ -2,7 +2,7 @@
 
 mod cluster;
 mod fleet;
-mod proxy;
+pub(crate) mod proxy;
 mod report;
 mod translate;
 

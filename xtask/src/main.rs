@@ -5,6 +5,7 @@ mod conformance;
 mod envoy;
 mod fuzz;
 mod generate;
+mod guided;
 #[cfg(test)]
 mod images;
 mod lab;
@@ -39,6 +40,8 @@ enum Command {
     /// Measures, and writes what was found to docs/performance.md.
     #[command(subcommand)]
     Bench(bench::Subject),
+    /// Builds edge-proxy guided by a profile of what it does under load.
+    Guided(guided::Options),
     /// Runs the official conformance suite of Gateway API; the last line is `N passed, N failed, N skipped`.
     Conformance(conformance::Options),
     /// Checks house rules that no compiler checks.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Golden => test::update_golden(),
         Command::Bench(subject) => bench::run(&subject),
+        Command::Guided(options) => guided::run(&options),
         Command::Conformance(options) => conformance::run(&options),
         Command::Lint => lint::run(),
         Command::Gen(options) => generate::run(&options),

@@ -57,7 +57,7 @@ pub(crate) enum Profile {
 
 impl Profile {
     /// What cargo calls it.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",
             Self::Release => "release",
@@ -65,7 +65,7 @@ impl Profile {
         }
     }
 
-    fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
             Self::Release => "release",

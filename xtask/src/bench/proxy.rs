@@ -14,6 +14,7 @@ mod nginx;
 mod peer;
 mod site;
 mod standing;
+mod training;
 mod usage;
 mod xds;
 
@@ -28,6 +29,7 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
 };
+pub(crate) use training::train;
 
 /// What is measured of proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -118,7 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// The load generator.
-fn build_load() -> Result<PathBuf> {
+pub(crate) fn build_load() -> Result<PathBuf> {
     let build = workspace::cargo()?
         .args(["build", "--locked", "--release", "-p", "e2e", "--bin", "edge-load"])
         .status();

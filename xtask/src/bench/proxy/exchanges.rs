@@ -15,10 +15,10 @@ use std::{
 const CONNECTIONS: &str = "64";
 
 /// A kind of request.
-struct Row {
-    name: &'static str,
-    plan: Plan,
-    words: &'static [&'static str],
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) plan: Plan,
+    pub(super) words: &'static [&'static str],
 }
 
 /// Words for HTTP/1.1 without and with many fields, and for HTTP/2.
@@ -27,7 +27,8 @@ const BROWSE: &[&str] = &["browse", "ADDRESS", HOST, "/x", CONNECTIONS];
 const HTTP2: &[&str] = &["http2", "ADDRESS", HOST, "10", "100"];
 const GRPC: &[&str] = &["grpc", "ADDRESS", HOST, "10", "100"];
 
-fn rows() -> [Row; 6] {
+/// What is measured.
+pub(super) fn rows() -> [Row; 6] {
     let row = |name, words, bytes, speech, logs| Row {
         name,
         words,

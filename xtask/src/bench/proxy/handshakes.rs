@@ -14,6 +14,23 @@ use std::{
 const NEW: &[&str] = &["new", "ADDRESS", HOST, "AUTHORITY"];
 const RESUMED: &[&str] = &["resumed", "ADDRESS", HOST, "AUTHORITY"];
 
+/// What is measured: its name, what is started and the words for the load generator.
+pub(super) fn rows() -> [(&'static str, Plan, &'static [&'static str]); 4] {
+    [
+        ("new, P-256", Key::P256, NEW),
+        ("resumed, P-256", Key::P256, RESUMED),
+        ("new, RSA 2048", Key::Rsa, NEW),
+        ("resumed, RSA 2048", Key::Rsa, RESUMED),
+    ]
+    .map(|(name, key, words)| {
+        let plan = Plan {
+            speech: Speech::Tls(key),
+            ..Plan::PLAIN
+        };
+        (name, plan, words)
+    })
+}
+
 /// What they cost each proxy.
 pub(super) fn table(bench: &Bench) -> Result<String> {
     let mut text = format!(
@@ -21,16 +38,7 @@ pub(super) fn table(bench: &Bench) -> Result<String> {
          | what | proxy | CPU µs a handshake | user | system | handshakes a core-second |\n|---|---|--:|--:|--:|--:|\n",
         bench.runs, bench.seconds
     );
-    for (name, key, words) in [
-        ("new, P-256", Key::P256, NEW),
-        ("resumed, P-256", Key::P256, RESUMED),
-        ("new, RSA 2048", Key::Rsa, NEW),
-        ("resumed, RSA 2048", Key::Rsa, RESUMED),
-    ] {
-        let plan = Plan {
-            speech: Speech::Tls(key),
-            ..Plan::PLAIN
-        };
+    for (name, plan, words) in rows() {
         let mut samples = vec![Vec::new(); bench.peers.len()];
         for _ in 0..bench.runs {
             for (peer, list) in bench.peers.iter().zip(&mut samples) {
