@@ -66,14 +66,20 @@ pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Res
     })
 }
 
-/// What of a connection is hashed: Envoy takes one policy.
+/// The one policy of a list, if it has any: Envoy takes one.
+fn one_of<'l, 'a, P>(at: &'a At<'_>, list: &'l [P]) -> Result<Option<(At<'a>, &'l P)>, Rejection> {
+    match list {
+        [] => Ok(None),
+        [policy] => Ok(Some((at.index(0), policy))),
+        [_, _, ..] => Err(at.error("must be one policy")),
+    }
+}
+
+/// What of a connection is hashed.
 fn of_connections(at: &At<'_>, list: &[ConnectionHash]) -> Result<Hashed, Rejection> {
-    let policy = match list {
-        [] => return Ok(Hashed::Nothing),
-        [policy] => policy,
-        [_, _, ..] => return Err(at.error("must be one policy")),
+    let Some((at, policy)) = one_of(at, list)? else {
+        return Ok(Hashed::Nothing);
     };
-    let at = at.index(0);
     match &policy.policy_specifier {
         Some(ConnectionHashSource::SourceIp(_)) => Ok(Hashed::Address),
         Some(ConnectionHashSource::FilterState(_)) => Err(at.unsupported("filter_state")),
@@ -81,14 +87,11 @@ fn of_connections(at: &At<'_>, list: &[ConnectionHash]) -> Result<Hashed, Reject
     }
 }
 
-/// What of a flow of datagrams is hashed: Envoy takes one policy.
+/// What of a flow of datagrams is hashed.
 fn of_datagrams(at: &At<'_>, list: &[FlowHash]) -> Result<Hashed, Rejection> {
-    let policy = match list {
-        [] => return Ok(Hashed::Nothing),
-        [policy] => policy,
-        [_, _, ..] => return Err(at.error("must be one policy")),
+    let Some((at, policy)) = one_of(at, list)? else {
+        return Ok(Hashed::Nothing);
     };
-    let at = at.index(0);
     match &policy.policy_specifier {
         Some(FlowHashSource::SourceIp(true)) => Ok(Hashed::Address),
         Some(FlowHashSource::SourceIp(false)) => Err(at.field("source_ip").error("must be true")),

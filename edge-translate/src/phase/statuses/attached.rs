@@ -81,10 +81,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
             body,
         }));
     }
-    let warning = match (deprecated::warning(object), ineffective::warning(object)) {
-        (Some(old), Some(idle)) => Some(warning::both(old, &idle)),
-        (old, idle) => old.or(idle),
-    };
+    let warning = warning::all([deprecated::warning(object), ineffective::warning(object)]);
     let entry = |(ancestor, said): (Ancestor, Said)| {
         let warning = warned(warning.clone(), &said);
         let others = [said.overridden, said.merged, said.programmed, warning];
@@ -114,10 +111,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
 fn warned(of_fields: Option<Condition>, said: &Said) -> Option<Condition> {
     let idle = warning_of("UnsupportedField", &said.idle);
     let http3 = warning_of("UnsupportedHTTP3ClientValidation", &said.without_http3);
-    [of_fields, idle, http3, closed::warning(&said.closed)]
-        .into_iter()
-        .flatten()
-        .reduce(|one, other| warning::both(one, &other))
+    warning::all([of_fields, idle, http3, closed::warning(&said.closed)])
 }
 
 /// The condition that warns of something, a sentence each; none where there is none.

@@ -72,10 +72,7 @@ fn warned(spec: &EdgeProxySpec) -> Option<Condition> {
         let message = format!("spec.logging.level.{IDLE_COMPONENT} has no effect: proxies have no such component");
         Condition::yes("Warning", "UnsupportedField", message)
     });
-    match (old, idle) {
-        (Some(old), Some(idle)) => Some(warning::both(old, &idle)),
-        (old, idle) => old.or(idle),
-    }
+    warning::all([old, idle])
 }
 
 fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {

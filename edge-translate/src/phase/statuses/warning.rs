@@ -36,9 +36,10 @@ fn join(conditions: &mut Vec<Condition>, message: &str) {
     }
 }
 
-/// Two warnings as one condition.
-pub(super) fn both(one: Condition, other: &Condition) -> Condition {
-    Condition::yes(WARNING, "Warnings", format!("{}; {}", one.message, other.message))
+/// All warnings as one condition, if there are any.
+pub(super) fn all(warnings: impl IntoIterator<Item = Option<Condition>>) -> Option<Condition> {
+    let warnings = warnings.into_iter().flatten();
+    warnings.reduce(|one, other| Condition::yes(WARNING, "Warnings", format!("{}; {}", one.message, other.message)))
 }
 
 #[cfg(test)]
