@@ -92,9 +92,30 @@ pub struct UpstreamTls {
     /// Application protocols offered (ALPN, RFC 7301), best first; none leaves it to who speaks inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<Arc<str>>,
+    /// What requests are sent in where none is named.
+    #[serde(default, skip_serializing_if = "Inside::is_of_cluster")]
+    pub inside: Inside,
     /// What may be agreed on.
     #[serde(default, skip_serializing_if = "TlsParameters::is_default")]
     pub parameters: TlsParameters,
+}
+
+/// What is spoken inside TLS where no application protocol is named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Inside {
+    /// What the cluster says: that is what is offered for requests.
+    #[default]
+    OfCluster,
+    /// HTTP/2 or HTTP/1.1, as the server chooses: both are offered for requests, and nothing for streams, which have no
+    /// protocol of their own.
+    Agreed,
+}
+
+impl Inside {
+    fn is_of_cluster(&self) -> bool {
+        *self == Self::OfCluster
+    }
 }
 
 /// Whose name a server is asked for.

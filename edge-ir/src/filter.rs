@@ -27,135 +27,93 @@ pub use response::{
 };
 pub use shaping::{AdmissionControl, Bandwidth, Compressor, Direction, Encoding};
 
-/// Kinds of filters, in the order in which a request meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilterKind {
-    /// Gives other responses in place of some.
-    CustomResponse,
-    /// Answers probes of the proxy itself.
-    HealthCheck,
-    /// Failures on purpose.
-    Fault,
-    /// Refuses requests while too many fail.
-    AdmissionControl,
-    /// Cross-origin rules.
-    Cors,
-    /// Looks where requests that change something come from.
-    Csrf,
-    /// Edits responses, just before they go to the client.
-    HeaderMutation,
-    /// Asks another service.
-    ExtAuthz,
-    /// Asks for a key.
-    ApiKeyAuth,
-    /// Asks for a user and a password.
-    BasicAuth,
-    /// Asks clients to log in.
-    Oauth2,
-    /// Asks for a token.
-    JwtAuthn,
-    /// Leads a client back to the endpoint that answered it.
-    StatefulSession,
-    /// Reads requests whole before they go on.
-    Buffer,
-    /// Runs a script.
-    Lua,
-    /// Lets a service see requests and change them.
-    ExtProc,
-    /// Runs a filter of a Wasm module.
-    Wasm,
-    /// Runs a filter of a native module.
-    DynamicModules,
-    /// Looks up where clients are.
-    Geoip,
-    /// Lets those through that rules allow.
-    Rbac,
-    /// Requests in a time, as each proxy counts them.
-    LocalRateLimit,
-    /// Requests in a time, as a service counts them for all proxies.
-    RateLimit,
-    /// Bytes in a time.
-    BandwidthLimit,
-    /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
-    GrpcWeb,
-    /// Counts gRPC calls by their own status.
-    GrpcStats,
-    /// Puts a credential into a header of the request.
-    CredentialInjector,
-    /// Compresses responses.
-    Compressor,
-    /// Resolves the host of a request for clusters without endpoints of their own.
-    DynamicForwardProxy,
+/// Declares the kinds of filters, the list of them and their words in one.
+macro_rules! kinds {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $kind:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl $name {
+            /// All of them, in their order.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// The kind as a word; the name of an instance begins with it.
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Kinds of filters, in the order in which a request meets them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FilterKind {
+        /// Gives other responses in place of some.
+        CustomResponse = "custom_response",
+        /// Answers probes of the proxy itself.
+        HealthCheck = "health_check",
+        /// Failures on purpose.
+        Fault = "fault",
+        /// Refuses requests while too many fail.
+        AdmissionControl = "admission_control",
+        /// Cross-origin rules.
+        Cors = "cors",
+        /// Looks where requests that change something come from.
+        Csrf = "csrf",
+        /// Edits responses, just before they go to the client.
+        HeaderMutation = "header_mutation",
+        /// Asks another service.
+        ExtAuthz = "ext_authz",
+        /// Asks for a key.
+        ApiKeyAuth = "api_key_auth",
+        /// Asks for a user and a password.
+        BasicAuth = "basic_auth",
+        /// Asks clients to log in.
+        Oauth2 = "oauth2",
+        /// Asks for a token.
+        JwtAuthn = "jwt_authn",
+        /// Leads a client back to the endpoint that answered it.
+        StatefulSession = "stateful_session",
+        /// Reads requests whole before they go on.
+        Buffer = "buffer",
+        /// Runs a script.
+        Lua = "lua",
+        /// Lets a service see requests and change them.
+        ExtProc = "ext_proc",
+        /// Runs a filter of a Wasm module.
+        Wasm = "wasm",
+        /// Runs a filter of a native module.
+        DynamicModules = "dynamic_modules",
+        /// Looks up where clients are.
+        Geoip = "geoip",
+        /// Lets those through that rules allow.
+        Rbac = "rbac",
+        /// Requests in a time, as each proxy counts them.
+        LocalRateLimit = "local_ratelimit",
+        /// Requests in a time, as a service counts them for all proxies.
+        RateLimit = "ratelimit",
+        /// Bytes in a time.
+        BandwidthLimit = "bandwidth_limit",
+        /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
+        GrpcWeb = "grpc_web",
+        /// Counts gRPC calls by their own status.
+        GrpcStats = "grpc_stats",
+        /// Puts a credential into a header of the request.
+        CredentialInjector = "credential_injector",
+        /// Compresses responses.
+        Compressor = "compressor",
+        /// Resolves the host of a request for clusters without endpoints of their own.
+        DynamicForwardProxy = "dynamic_forward_proxy",
+    }
 }
 
 impl FilterKind {
-    /// All of them, in their order.
-    pub const ALL: [Self; 28] = [
-        Self::CustomResponse,
-        Self::HealthCheck,
-        Self::Fault,
-        Self::AdmissionControl,
-        Self::Cors,
-        Self::Csrf,
-        Self::HeaderMutation,
-        Self::ExtAuthz,
-        Self::ApiKeyAuth,
-        Self::BasicAuth,
-        Self::Oauth2,
-        Self::JwtAuthn,
-        Self::StatefulSession,
-        Self::Buffer,
-        Self::Lua,
-        Self::ExtProc,
-        Self::Wasm,
-        Self::DynamicModules,
-        Self::Geoip,
-        Self::Rbac,
-        Self::LocalRateLimit,
-        Self::RateLimit,
-        Self::BandwidthLimit,
-        Self::GrpcWeb,
-        Self::GrpcStats,
-        Self::CredentialInjector,
-        Self::Compressor,
-        Self::DynamicForwardProxy,
-    ];
-
-    /// The kind as a word; the name of an instance begins with it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::CustomResponse => "custom_response",
-            Self::HealthCheck => "health_check",
-            Self::Fault => "fault",
-            Self::AdmissionControl => "admission_control",
-            Self::Cors => "cors",
-            Self::Csrf => "csrf",
-            Self::HeaderMutation => "header_mutation",
-            Self::ExtAuthz => "ext_authz",
-            Self::ApiKeyAuth => "api_key_auth",
-            Self::BasicAuth => "basic_auth",
-            Self::Oauth2 => "oauth2",
-            Self::JwtAuthn => "jwt_authn",
-            Self::StatefulSession => "stateful_session",
-            Self::Buffer => "buffer",
-            Self::Lua => "lua",
-            Self::ExtProc => "ext_proc",
-            Self::Wasm => "wasm",
-            Self::DynamicModules => "dynamic_modules",
-            Self::Geoip => "geoip",
-            Self::Rbac => "rbac",
-            Self::LocalRateLimit => "local_ratelimit",
-            Self::RateLimit => "ratelimit",
-            Self::BandwidthLimit => "bandwidth_limit",
-            Self::GrpcWeb => "grpc_web",
-            Self::GrpcStats => "grpc_stats",
-            Self::CredentialInjector => "credential_injector",
-            Self::Compressor => "compressor",
-            Self::DynamicForwardProxy => "dynamic_forward_proxy",
-        }
-    }
-
     /// Whether requests that must be refused may get through where an instance is missing: what decides by the request
     /// and its client whether it goes on, the filters of SecurityPolicies and of EdgeExtensionPolicies, and what
     /// tells them where a client is. What limits how

@@ -104,6 +104,9 @@ pub struct RouteEffect {
     /// What extension services are shown with it; few rules have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<Arc<CustomObjects>>,
+    /// Traces and the name of metrics where nothing is forwarded; what is, has them with its [`Forward`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Arc<RouteTraffic>>,
     /// The route object and rule.
     pub origins: Origins,
 }
@@ -117,7 +120,16 @@ impl RouteEffect {
             response_headers: None,
             filters: RouteFilters::default(),
             custom: None,
+            telemetry: None,
             origins,
+        }
+    }
+
+    /// What is said of its requests besides where they go.
+    pub fn traffic(&self) -> Option<&RouteTraffic> {
+        match &self.action {
+            RouteAction::Forward(forward) => forward.traffic.as_deref(),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => self.telemetry.as_deref(),
         }
     }
 }

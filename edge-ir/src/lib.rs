@@ -76,7 +76,8 @@ pub use client::{
 };
 pub use cluster::{
     AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
-    EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference, ZoneRouting,
+    EndpointSocket, Inside, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference,
+    ZoneRouting,
 };
 pub use custom::{CustomObject, CustomObjects, CustomPolicy};
 pub use executor::{Executor, InPlace, in_shares, is_worth_sharing};

@@ -120,6 +120,7 @@ fn section(kind: &str, all: &[Field], warnings: &BTreeMap<String, String>, objec
             (
                 !used.is_accepted,
                 used.refused_by_edge_proxy.is_some(),
+                used.is_warned,
                 used.fields.len(),
             )
         });

@@ -17,6 +17,8 @@ pub(super) struct Use {
     /// What it has, as [`Field`](super::schema::Field) names it.
     pub(super) fields: BTreeSet<String>,
     pub(super) is_accepted: bool,
+    /// Whether its status warns of something, such as a field without an effect there.
+    pub(super) is_warned: bool,
     /// What edge-proxy refuses of the case.
     pub(super) refused_by_edge_proxy: Option<String>,
 }
@@ -73,6 +75,7 @@ fn read(case: &Path, schemas: &BTreeMap<String, Value>, all: &mut Vec<Use>) {
             case: format!("{}/{}", parts[1], parts[0]),
             fields,
             is_accepted: is_accepted(&object, &status["statuses"]),
+            is_warned: has(status_of(&object, &status["statuses"]), "type", "Warning"),
             refused_by_edge_proxy: refused.map(str::to_owned),
         });
     }
@@ -104,14 +107,11 @@ fn collect(value: &Value, schema: &Value, path: &str, fields: &mut BTreeSet<Stri
 
 /// Whether a status accepts an object. Of kinds without one those speak that refer to it: nothing of the case is refused.
 fn is_accepted(object: &Value, statuses: &Value) -> bool {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let name = text("/metadata/name").unwrap_or_default();
-    let namespace = text("/metadata/namespace").unwrap_or("default");
-    let kind = text("/kind").unwrap_or_default();
-    let status = &statuses[format!("{kind}/{namespace}/{name}")];
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let status = status_of(object, statuses);
     let own = accepted(status);
     // What waits for something serves nobody yet.
-    if is_pending(status) {
+    if has(status, "reason", "Pending") {
         return false;
     }
     match own.is_empty() {
@@ -125,10 +125,19 @@ fn is_accepted(object: &Value, statuses: &Value) -> bool {
     }
 }
 
-fn is_pending(status: &Value) -> bool {
+fn status_of<'a>(object: &Value, statuses: &'a Value) -> &'a Value {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or_default();
+    let namespace = text("/metadata/namespace").unwrap_or("default");
+    let kind = text("/kind").unwrap_or_default();
+    &statuses[format!("{kind}/{namespace}/{name}")]
+}
+
+/// Whether a condition under an ancestor has a value in a field.
+fn has(status: &Value, field: &str, value: &str) -> bool {
     let holders = status["ancestors"].as_array().into_iter().flatten();
     let conditions = holders.filter_map(|holder| holder["conditions"].as_array()).flatten();
-    conditions.into_iter().any(|condition| condition["reason"] == "Pending")
+    conditions.into_iter().any(|condition| condition[field] == value)
 }
 
 /// What all conditions of a status say that accept something, or what it refers to.

@@ -46,6 +46,13 @@ open_enum! {
     }
 }
 
+impl LoadBalancerType {
+    /// Whether it knows which endpoint it will choose next, and can be asked for connections ahead.
+    pub fn looks_ahead(&self) -> bool {
+        matches!(self, Self::Random | Self::RoundRobin)
+    }
+}
+
 /// What is hashed.
 #[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,7 +3,7 @@
 use crate::{
     name::{
         Ancestor, BackendId, BackendPort, ContextId, EndpointsId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
-        RouteId, SocketId, Sym,
+        RouteId, SocketId, Sym, VariantId,
     },
     phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
@@ -65,6 +65,9 @@ pub(crate) struct Index {
     pub(crate) route_policies: Counts<Id, RoutePolicy>,
     /// What routes need of a listener, by the number of those that do.
     pub(crate) filters: Counts<ListenerId, FilterKey>,
+    /// Variants in which a fleet speaks to backends otherwise than in HTTP/2, by the number of uses; not that of backends
+    /// that are taken as they are.
+    pub(crate) plain_variants: Counts<FleetId, VariantId>,
     /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.
     pub(crate) overlaps: Counts<RouteId, (ListenerId, RouteId)>,
     users: FxHashMap<(FleetId, BackendId), u32>,

@@ -14,7 +14,7 @@ use crate::{
     name::{
         Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, Held,
         HostId, Id, ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember,
-        SocketId, Sym, Target,
+        SocketId, Sym, Target, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -381,6 +381,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn filters(&self, listener: ListenerId) -> impl Iterator<Item = FilterKey> {
         self.reads.note(Key::Filters(listener));
         self.index.filters.of(listener)
+    }
+
+    /// Variants in which a fleet speaks to backends otherwise than in HTTP/2, in no order.
+    pub(crate) fn plain_variants(&self, fleet: FleetId) -> impl Iterator<Item = VariantId> {
+        self.reads.note(Key::PlainVariants(fleet));
+        self.index.plain_variants.of(fleet)
     }
 
     /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].

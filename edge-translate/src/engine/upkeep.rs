@@ -12,7 +12,9 @@ use super::{
 };
 use crate::{
     api::Kind,
-    name::{Ancestor, BackendPort, ContextId, EndpointsId, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{
+        Ancestor, BackendId, BackendPort, ContextId, EndpointsId, FleetId, HostId, Id, ListenerId, RouteId, VariantId,
+    },
     phase::{
         backends::cluster::ClusterParts,
         gateways::{
@@ -24,6 +26,7 @@ use crate::{
         routes::{attach::Attachments, uses::Uses},
     },
 };
+use edge_ir::AppProtocol;
 use smallvec::SmallVec;
 use std::{
     cmp::Reverse,
@@ -218,6 +221,13 @@ impl Translator {
             self.memo.touch(Key::Filters(listener));
         }
         let (was, now) = (&was.backends, &now.backends);
+        for fleet in self
+            .index
+            .plain_variants
+            .turn(&plain_variants(was), &plain_variants(now))
+        {
+            self.memo.touch(Key::PlainVariants(fleet));
+        }
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
                 self.wake(Subject::Backend(*fleet, *backend));
@@ -429,6 +439,17 @@ fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// Variants of backends that aren't spoken to in HTTP/2, sorted; of uses.
+fn plain_variants(used: &[(FleetId, BackendId)]) -> SmallVec<[(FleetId, VariantId); 1]> {
+    let plain = used
+        .iter()
+        .filter(|(_, backend)| backend.variant != VariantId::OWN && backend.protocol != AppProtocol::Http2);
+    let mut variants: SmallVec<_> = plain.map(|(fleet, backend)| (*fleet, backend.variant)).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    variants
 }
 
 fn as_uses(value: &Value) -> Option<&Uses> {

@@ -238,6 +238,10 @@ pub(crate) struct Traffic {
     pub(crate) retry: Option<Arc<RetryPolicy>>,
     /// Of what a route says besides.
     pub(crate) route: Option<Arc<RouteTraffic>>,
+    /// The same with as much patience for silence as the policy's own limit needs: what a rule says whose limit it is.
+    pub(crate) patient: Option<Arc<RouteTraffic>>,
+    /// Of that, what is for a rule that forwards nothing: traces and the name of metrics.
+    pub(crate) telemetry: Option<Arc<RouteTraffic>>,
     /// Filters for requests and responses.
     pub(crate) filters: PolicyFilters,
 }

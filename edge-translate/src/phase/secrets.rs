@@ -4,10 +4,10 @@
 //! Whoever may write such a Secret makes proxies ask for whatever their server gives them, so the controller's
 //! configuration has to allow it.
 
+use super::backends::cluster;
 use crate::{api, engine::reader::Reader, name::hashed, settings::Feature};
 use edge_ir::{
-    AppProtocol, Cluster, ClusterName, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth,
-    LoadBalancing, Locality, Secret, SecretSource, ZoneRouting,
+    AppProtocol, Cluster, ClusterName, Discovery, Endpoint, EndpointAddress, EndpointHealth, Secret, SecretSource,
 };
 use std::sync::Arc;
 
@@ -90,27 +90,7 @@ impl Pointer {
             hostname: None,
             health: EndpointHealth::Serving,
         };
-        let name = self.cluster_name();
-        let locality = Locality {
-            region: (&*name).into(),
-            weight: 1,
-            endpoints: vec![endpoint],
-            ..Locality::default()
-        };
-        Cluster {
-            name,
-            discovery: Discovery::Fixed(vec![locality]),
-            protocol: AppProtocol::Http2,
-            tls: None,
-            sockets: Vec::new(),
-            load_balancing: LoadBalancing::default(),
-            upstream: Arc::default(),
-            zones: ZoneRouting::Unheeded,
-            stat_name: None,
-            stats: ClusterStats::default(),
-            custom: None,
-            origins: Arc::default(),
-        }
+        cluster::of_one(self.cluster_name(), endpoint, AppProtocol::Http2, Discovery::Fixed)
     }
 }
 

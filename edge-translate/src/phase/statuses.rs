@@ -20,6 +20,7 @@ mod fault;
 mod features;
 mod gateway;
 mod listener_set;
+mod of_services;
 mod route;
 mod target;
 mod warning;

@@ -80,7 +80,7 @@ fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_ir::SecretName;
+    use edge_ir::{Inside, SecretName};
     use prost::Message;
 
     fn lowered(tls: &UpstreamTls) -> CommonTlsContext {
@@ -104,6 +104,7 @@ mod tests {
             ],
             client_certificate: Some(SecretName::from("mine").into()),
             alpn: vec!["h2".into()],
+            inside: Inside::default(),
             parameters: Parameters::default(),
         };
         let context = lowered(&tls);

@@ -20,7 +20,7 @@ use crate::{
         tls::Asked,
     },
 };
-use edge_ir::{Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
+use edge_ir::{Inside, Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::{cmp::Reverse, sync::Arc};
 
 mod own;
@@ -95,6 +95,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
             subjects: subjects(policy)?,
             client_certificate: None,
             alpn: Vec::new(),
+            inside: Inside::default(),
             parameters: TlsParameters::default(),
         },
         authorities: Some(authorities),

@@ -13,8 +13,8 @@ use crate::{
 };
 use edge_ir::{
     AppProtocol, Cluster, ClusterName, ClusterStats, CustomObjects, Discovery, Endpoint, EndpointAddress,
-    EndpointHealth, EndpointSetName, EndpointSocket, HealthCheck, LoadBalancing, Locality, Secret, UpstreamSettings,
-    UpstreamTls, ZoneRouting,
+    EndpointHealth, EndpointSetName, EndpointSocket, HealthCheck, Inside, LoadBalancing, Locality, Secret,
+    UpstreamSettings, UpstreamTls, ZoneRouting,
 };
 use std::{net::IpAddr, sync::Arc};
 
@@ -65,31 +65,45 @@ impl ClusterParts {
             hostname: ip.is_none().then(|| Arc::clone(at.host)),
             health: EndpointHealth::Serving,
         };
-        let locality = Locality {
-            region: (&*name).into(),
-            weight: 1,
-            endpoints: vec![endpoint],
-            ..Locality::default()
-        };
         let (tls, authorities) = at.tls.unzip();
+        let cluster = Cluster {
+            tls,
+            ..of_one(name, endpoint, at.protocol, Discovery::Dns)
+        };
         Self {
-            cluster: Arc::new(Cluster {
-                name,
-                discovery: Discovery::Dns(vec![locality]),
-                protocol: at.protocol,
-                tls,
-                sockets: Vec::new(),
-                load_balancing: LoadBalancing::default(),
-                upstream: Arc::default(),
-                zones: ZoneRouting::Unheeded,
-                stat_name: None,
-                stats: ClusterStats::default(),
-                custom: None,
-                origins: Arc::default(),
-            }),
+            cluster: Arc::new(cluster),
             secrets: authorities.into_iter().collect(),
             servers: Box::default(),
         }
+    }
+}
+
+/// The cluster of one endpoint that is no backend, in clear.
+pub(crate) fn of_one(
+    name: ClusterName,
+    endpoint: Endpoint,
+    protocol: AppProtocol,
+    found: fn(Vec<Locality>) -> Discovery,
+) -> Cluster {
+    let locality = Locality {
+        region: (&*name).into(),
+        weight: 1,
+        endpoints: vec![endpoint],
+        ..Locality::default()
+    };
+    Cluster {
+        name,
+        discovery: found(vec![locality]),
+        protocol,
+        tls: None,
+        sockets: Vec::new(),
+        load_balancing: LoadBalancing::default(),
+        upstream: Arc::default(),
+        zones: ZoneRouting::Unheeded,
+        stat_name: None,
+        stats: ClusterStats::default(),
+        custom: None,
+        origins: Arc::default(),
     }
 }
 
@@ -214,6 +228,10 @@ fn secure(
             (Some(alpn), _) => alpn.clone(),
             (None, AppProtocol::Http2) => vec!["h2".into()],
             (None, AppProtocol::Http1) => Vec::new(),
+        },
+        inside: match (&asked.alpn, protocol) {
+            (None, AppProtocol::Http1) => trust.tls.inside,
+            (Some(_), _) | (None, AppProtocol::Http2) => Inside::OfCluster,
         },
         parameters: asked.parameters(),
         ..trust.tls.clone()

@@ -23,6 +23,11 @@ pub(crate) fn priority(reader: &Reader<'_>, port: BackendPort) -> u32 {
     u32::from(object.is_some_and(|object| object.spec.fallback))
 }
 
+/// The same for one that a reference names which can say it too.
+pub(crate) fn priority_of(reader: &Reader<'_>, port: BackendPort, fallback: Option<bool>) -> u32 {
+    priority(reader, port).max(u32::from(fallback == Some(true)))
+}
+
 /// Why a backend, or one of a set, can't be spoken to as it asks; none where it can.
 pub(crate) fn refusal<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
     let of_one = |port| match reader.backend_tls(port) {

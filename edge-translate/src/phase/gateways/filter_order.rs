@@ -5,7 +5,7 @@ use edge_ir::{FilterInstance, FilterKind};
 use std::sync::Arc;
 
 /// What the words for kinds of filters begin with.
-pub(super) const PREFIX: &str = "edge.filters.http.";
+pub(crate) const PREFIX: &str = "edge.filters.http.";
 
 /// The kind that a filter's name in an EdgeProxy is about, as a word.
 pub(super) fn word(name: &str) -> &str {
@@ -56,8 +56,12 @@ pub(crate) fn moves(proxy: &EdgeProxy) -> Arc<[FilterMove]> {
 
 /// Moves all instances of a kind right beside all instances of another; where the other isn't there, nothing moves.
 pub(crate) fn apply(moves: &[FilterMove], filters: Vec<FilterInstance>) -> Vec<FilterInstance> {
+    moved(moves, filters, |filter| filter.id.kind)
+}
+
+fn moved<T>(moves: &[FilterMove], filters: Vec<T>, kind: impl Fn(&T) -> FilterKind) -> Vec<T> {
     moves.iter().fold(filters, |filters, step| {
-        let is = |filter: &FilterInstance, word: &str| filter.id.kind.word() == word;
+        let is = |filter: &T, word: &str| kind(filter).word() == word;
         if step.name == step.other || !filters.iter().any(|filter| is(filter, &step.other)) {
             return filters;
         }
@@ -70,4 +74,102 @@ pub(crate) fn apply(moves: &[FilterMove], filters: Vec<FilterInstance>) -> Vec<F
         rest.splice(place..place, moved);
         rest
     })
+}
+
+/// Filters whose findings the rules of authorization read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadTooEarly {
+    /// What tokens say may not be known yet.
+    pub(crate) tokens: bool,
+    /// Where a client is may not be known yet.
+    pub(crate) places: bool,
+}
+
+impl ReadTooEarly {
+    /// What rules may read before it is known, by where an order puts them.
+    pub(crate) fn by(moves: &[FilterMove]) -> Self {
+        Self {
+            tokens: may_precede(moves, FilterKind::Rbac, FilterKind::JwtAuthn),
+            places: may_precede(moves, FilterKind::Rbac, FilterKind::Geoip),
+        }
+    }
+}
+
+/// As many kinds beside two as their order is gone through with and without each. Of more it isn't known.
+const MOST_BESIDE: usize = 10;
+
+/// Whether a filter that usually stands behind another may come to stand before it on a chain that has both, whatever it
+/// has besides: a move counts only where the filter is that it names.
+fn may_precede(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> bool {
+    let is_moved = |kind: &FilterKind| {
+        moves
+            .iter()
+            .any(|step| [&*step.name, &*step.other].contains(&kind.word()))
+    };
+    let beside: Vec<FilterKind> = FilterKind::ALL
+        .iter()
+        .copied()
+        .filter(|kind| ![one, other].contains(kind) && is_moved(kind))
+        .collect();
+    if beside.len() > MOST_BESIDE {
+        return true;
+    }
+    let chain = |present: u32| {
+        let is_there = |kind: &FilterKind| {
+            let place = beside.iter().position(|known| known == kind);
+            place.is_none_or(|place| present & (1 << place) != 0)
+        };
+        let kinds = FilterKind::ALL.iter().copied();
+        let kinds = kinds.filter(|kind| [one, other].contains(kind) || beside.contains(kind));
+        moved(moves, kinds.filter(is_there).collect(), |kind| *kind)
+    };
+    (0..1 << beside.len()).any(|present| {
+        let chain = chain(present);
+        let place = |of: FilterKind| chain.iter().position(|kind| *kind == of);
+        place(one) < place(other)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FilterKind::{Cors, Csrf, Geoip, JwtAuthn, Rbac};
+
+    fn step(name: FilterKind, side: Side, other: FilterKind) -> FilterMove {
+        FilterMove {
+            name: name.word().into(),
+            side,
+            other: other.word().into(),
+        }
+    }
+
+    #[test]
+    fn an_order_is_judged_by_all_chains_that_it_may_meet() {
+        let tokens = |moves: &[FilterMove]| ReadTooEarly::by(moves).tokens;
+        assert!(!tokens(&[]));
+        assert!(tokens(&[step(Rbac, Side::Before, JwtAuthn)]));
+        assert!(tokens(&[step(JwtAuthn, Side::After, Rbac)]));
+        assert!(!tokens(&[step(Rbac, Side::Before, Geoip)]));
+        // Where a chain has the one that it goes before.
+        assert!(tokens(&[step(Rbac, Side::Before, Cors)]));
+        assert!(tokens(&[step(Cors, Side::After, Csrf), step(Rbac, Side::Before, Cors)]));
+        // Taken back, as far as there is something to go behind.
+        assert!(!tokens(&[
+            step(Rbac, Side::Before, Cors),
+            step(Rbac, Side::After, JwtAuthn)
+        ]));
+        assert!(tokens(&[
+            step(Rbac, Side::Before, JwtAuthn),
+            step(Rbac, Side::After, Geoip)
+        ]));
+    }
+
+    #[test]
+    fn an_order_of_very_many_kinds_is_not_gone_through() {
+        let long: Vec<FilterMove> = FilterKind::ALL[..12]
+            .iter()
+            .map(|kind| step(*kind, Side::Before, Cors))
+            .collect();
+        assert!(ReadTooEarly::by(&long).tokens);
+    }
 }

@@ -28,12 +28,16 @@ use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
     name::{
-        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, RouteKind, TrafficId,
-        Treatment, VariantId,
+        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, RouteKind, Security,
+        TrafficId, Treatment, VariantId,
     },
     phase::{
         backends::defaults,
-        gateways::{gateway::transport, telemetry},
+        gateways::{
+            filter_order::{self, ReadTooEarly},
+            gateway::{Gateway, Member, transport},
+            telemetry,
+        },
         listeners::fleet::ListenerState,
     },
 };
@@ -63,6 +67,8 @@ pub(crate) struct Inherited {
     allowed: Option<Arc<Allowed>>,
     /// What is known of where its clients are.
     whereabouts: Whereabouts,
+    /// What rules read before it is known, by the order of filters in the fleet.
+    early: ReadTooEarly,
     /// The policies there, one of a kind.
     policies: SmallVec<[PolicyId; 1]>,
     /// What is decided for routes that have no policy of their own.
@@ -76,10 +82,20 @@ impl Inherited {
         policy.map(|policy| policy.id)
     }
 
+    /// How clusters differ from what their backends say, for routes that have no policy of their own.
+    pub(crate) fn variant(&self) -> VariantId {
+        self.decision.variant
+    }
+
     /// Why a SecurityPolicy, merged into that of a parent if it merges with one, can't tell whom to let in there.
-    pub(crate) fn fault_of_places(&self, reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Arc<str>> {
+    pub(crate) fn fault_of_rules(&self, reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Arc<str>> {
         let security = security::under(reader, policy, parent)?.ok()?;
-        self.whereabouts.fault(&reader.security(security).places)
+        self.fault(&reader.security(security))
+    }
+
+    fn fault(&self, security: &Security) -> Option<Arc<str>> {
+        let unplaced = self.whereabouts.fault(&security.places);
+        unplaced.or_else(|| security::fault_of_order(security, self.early))
     }
 }
 
@@ -95,6 +111,8 @@ pub(crate) struct Parent {
     stat_name: Option<Arc<str>>,
     /// What databases of the fleet tell; for a Gateway alone.
     known: Known,
+    /// What rules read too early in the fleet; for a Gateway alone.
+    early: ReadTooEarly,
 }
 
 /// What policies say of a Gateway or ListenerSet.
@@ -109,10 +127,21 @@ pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
             Kind::Gateway => whereabouts::known(reader, id),
             _ => Ok(Arc::default()),
         },
+        early: match kind {
+            Kind::Gateway => early(reader, id),
+            _ => ReadTooEarly::default(),
+        },
         encryption: match kind == Kind::Gateway && defaults::refusal(reader, id).is_some() {
             true => Encryption::Nobody,
             false => Encryption::Proxy,
         },
+    }
+}
+
+fn early(reader: &Reader<'_>, gateway: Id) -> ReadTooEarly {
+    match reader.gateway(gateway).map(|gateway| &**gateway) {
+        Some(Gateway::Member(Member { proxy: Some(proxy), .. })) => ReadTooEarly::by(&filter_order::moves(proxy)),
+        _ => ReadTooEarly::default(),
     }
 }
 
@@ -138,6 +167,7 @@ pub(crate) fn inherited(
         stat_name: gateway.stat_name.clone(),
         allowed: gateway.allowed.clone(),
         whereabouts: Whereabouts::of(&gateway.known, listener),
+        early: gateway.early,
         policies: SmallVec::new(),
         decision: Decision {
             variant: variant(reader, encryption, gateway.stat_name.as_ref(), Treatment::default()),
@@ -195,7 +225,7 @@ fn protection(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Protect
     let Some(Ok(security)) = security::under(reader, policy, parent) else {
         return Protection::Refused;
     };
-    match inherited.whereabouts.fault(&reader.security(security).places) {
+    match inherited.fault(&reader.security(security)) {
         None => Protection::Policy(security),
         Some(_) => Protection::Refused,
     }

@@ -4,7 +4,7 @@
 //! in a strategic merge the entries of a list whose type has a key are taken by that key.
 
 use crate::{
-    api::{BackendTrafficPolicySpec, MergeType},
+    api::{BackendTrafficPolicySpec, MergeType, load_balancer::LoadBalancerType},
     load::typed::typed,
 };
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ const RIVALS: [(&str, [&str; 2]); 3] = [
 ];
 
 /// Members of the parent, by where they stand, that algorithms of the child can't have beside them.
-const UNFIT: [(&str, &str, &[&str]); 4] = [
+const UNFIT: [(&str, &str, &[&str]); 3] = [
     (
         "/loadBalancer",
         "slowStart",
@@ -50,11 +50,6 @@ const UNFIT: [(&str, &str, &[&str]); 4] = [
         "/loadBalancer/zoneAware",
         "preferLocal",
         &["ConsistentHash", "BackendUtilization"],
-    ),
-    (
-        "/connection/preconnect",
-        "predictivePercent",
-        &["LeastRequest", "ConsistentHash", "BackendUtilization", "DynamicModule"],
     ),
 ];
 
@@ -107,6 +102,9 @@ fn give_way(base: &mut Value, over: &Value) {
     let algorithm = over["loadBalancer"]["type"].as_str().unwrap_or_default();
     for (of, member, _) in UNFIT.iter().filter(|(.., by)| by.contains(&algorithm)) {
         leave_out(of, member);
+    }
+    if !algorithm.is_empty() && !LoadBalancerType::from(algorithm).looks_ahead() {
+        leave_out("/connection/preconnect", "predictivePercent");
     }
 }
 

@@ -69,6 +69,11 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
+    /// Whether it is valid, and waits for nothing.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.fault.is_none() && self.awaited.is_none()
+    }
+
     fn of(settled: Result<(), Arc<str>>) -> Self {
         Self {
             fault: settled.err(),

@@ -16,7 +16,12 @@ use crate::{
     engine::reader::{Reader, Reading},
     load::typed::typed_fields,
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
-    phase::{backends::set, precedence::Seniority, routes::is_token},
+    phase::{
+        backends::set,
+        gateways::filter_order::{self, ReadTooEarly},
+        precedence::Seniority,
+        routes::is_token,
+    },
 };
 use edge_ir::{
     AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact, PortProtocol, RouteFilter,
@@ -242,6 +247,32 @@ fn guard(
         rules
     });
     streams(settings, rules)
+}
+
+/// Why rules of authorization would look too early where filters are ordered otherwise than usual; none where they don't.
+/// What denies by a fact that isn't there yet would let everybody in.
+pub(super) fn fault_of_order(security: &Security, early: ReadTooEarly) -> Option<Arc<str>> {
+    let reads_tokens = || {
+        let mut effects = security.filters.effects.iter();
+        effects.any(|filter| matches!(&filter.effect, FilterEffect::Access(rules) if asks_for_tokens(rules)))
+    };
+    let (what, filter) = if early.tokens && reads_tokens() {
+        ("JWT", FilterKind::JwtAuthn)
+    } else if early.places && !security.places.is_empty() {
+        ("clientIPGeoLocations", FilterKind::Geoip)
+    } else {
+        return None;
+    };
+    let (prefix, own, other) = (filter_order::PREFIX, FilterKind::Rbac.word(), filter.word());
+    let message = format!(
+        "Authorization: rules ask for {what}, and EdgeProxy.spec.filterOrder may put {prefix}{own} before {prefix}{other}."
+    );
+    Some(message.into())
+}
+
+fn asks_for_tokens(rules: &AccessRules) -> bool {
+    let mut conditions = rules.rules.iter().flat_map(|rule| &rule.conditions);
+    conditions.any(|condition| matches!(condition, AccessCondition::Claim(_)))
 }
 
 /// What rules ask of databases about where clients are, sorted.

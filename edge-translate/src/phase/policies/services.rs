@@ -77,7 +77,7 @@ fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<st
         let member = SetMember {
             port: backend.port,
             weight: named.weight.unwrap_or(1),
-            priority: set::priority(reader, backend.port).max(u32::from(named.fallback == Some(true))),
+            priority: set::priority_of(reader, backend.port, named.fallback),
         };
         Ok((backend, member, host))
     });

@@ -30,6 +30,7 @@ mod telemetry;
 
 pub(super) use connection::{KEEPALIVE_PROBES, SYSTEM_BUFFERS, http2, keepalive_seconds};
 pub(crate) use filters::compressor;
+pub(crate) use route::patient;
 pub(crate) use telemetry::holds_alone;
 
 /// What a policy says, or why it is invalid.
@@ -184,7 +185,7 @@ fn read(
         None | Some(MergeType::StrategicMerge | MergeType::JsonMerge) => {}
         Some(other) => problems.add("MergeType", format_args!("{other} is not StrategicMerge or JSONMerge")),
     }
-    Traffic {
+    let mut traffic = Traffic {
         load_balancing: balancing::balancing(spec, problems),
         placement: Arc::new(placement::placement(spec, problems)),
         load_reports: balancing::load_reports(spec),
@@ -194,8 +195,13 @@ fn read(
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems).map(Arc::new),
         route: route::route(spec, problems),
+        patient: None,
+        telemetry: None,
         filters: filters::filters(reader, spec, sources, problems),
-    }
+    };
+    traffic.patient = route::patient(traffic.route.as_ref(), traffic.timeout);
+    traffic.telemetry = route::telemetry(traffic.route.as_deref());
+    traffic
 }
 
 fn routing(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Routing> {

@@ -27,12 +27,13 @@ use crate::{
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
+        policies::traffic,
         precedence::{Position, Rank},
     },
 };
 use edge_ir::{
     BackendShare, Destination, FilterKind, Forward, HashInput, Mirror, Origins, RetryPolicy, Route, RouteAction,
-    RouteEffect, RouteFilters, RouteTraffic, StreamProxy, StreamShare, Timeout,
+    RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -345,8 +346,13 @@ impl<'a> Binder<'a, '_> {
     }
 
     fn effect(&mut self, rule: Rule, due: &Due<'_>) -> RouteEffect {
+        let action = self.action(rule.action, &rule.filters, due);
         RouteEffect {
-            action: self.action(rule.action, &rule.filters, due),
+            telemetry: match &action {
+                RouteAction::Forward(_) => None,
+                RouteAction::Redirect(_) | RouteAction::Respond(_) => due.traffic.telemetry.clone(),
+            },
+            action,
             request_headers: rule.request_headers.boxed(),
             response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
             filters: match rule.filters.is_empty() {
@@ -418,7 +424,10 @@ impl<'a> Binder<'a, '_> {
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
             mirrors,
-            traffic: patient(due.traffic.route.as_ref(), timeout),
+            traffic: match timeout == due.traffic.timeout {
+                true => due.traffic.patient.clone(),
+                false => traffic::patient(due.traffic.route.as_ref(), timeout),
+            },
         })
     }
 
@@ -484,27 +493,6 @@ fn limit(limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Opti
         ..limits
     };
     limits.of_exchange(tries)
-}
-
-/// How long a proxy bears silence of its own accord, and how long it is to where it must bear more.
-const USUAL_SILENCE: Timeout = Timeout(300_000);
-const LONG_SILENCE: Timeout = Timeout(3_600_000);
-
-/// What is asked of a route, with as much patience for silence as its limit needs where nothing is said of that.
-fn patient(traffic: Option<&Arc<RouteTraffic>>, limit: Option<Timeout>) -> Option<Arc<RouteTraffic>> {
-    let silence = match limit {
-        Some(Timeout(0)) => Some(Timeout(0)),
-        Some(limit) if limit > USUAL_SILENCE => Some(limit.max(LONG_SILENCE)),
-        Some(_) | None => None,
-    };
-    let says_it = traffic.is_some_and(|traffic| traffic.idle_timeout.is_some());
-    match silence {
-        Some(_) if !says_it => Some(Arc::new(RouteTraffic {
-            idle_timeout: silence,
-            ..traffic.map(|traffic| RouteTraffic::clone(traffic)).unwrap_or_default()
-        })),
-        _ => traffic.cloned(),
-    }
 }
 
 /// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.

@@ -11,7 +11,7 @@ use crate::{
     phase::{listeners::view::ListenerView, precedence::Precedence},
 };
 use edge_ir::{
-    DirectResponse, Domain, FleetTracing, Forward, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch,
+    DirectResponse, Domain, FleetTracing, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch,
     RouteTracing, RouteTraffic, VirtualHost,
 };
 use std::{cmp::Reverse, sync::Arc};
@@ -145,11 +145,9 @@ fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Ar
 
 /// A route with the shares of its fleet where its own traces have none: a proxy takes what a route doesn't say for all.
 fn traced(fleet: Option<&FleetTracing>, route: &Arc<Route>) -> Arc<Route> {
-    let RouteAction::Forward(forward) = &route.effect.action else {
-        return Arc::clone(route);
-    };
-    let own = forward.traffic.as_ref().and_then(|traffic| traffic.tracing.as_ref());
-    let (Some(fleet), Some(own)) = (fleet, own) else {
+    let traffic = route.effect.traffic();
+    let own = traffic.and_then(|traffic| Some((traffic, traffic.tracing.as_ref()?)));
+    let (Some(fleet), Some((traffic, own))) = (fleet, own) else {
         return Arc::clone(route);
     };
     let tracing = RouteTracing {
@@ -158,19 +156,17 @@ fn traced(fleet: Option<&FleetTracing>, route: &Arc<Route>) -> Arc<Route> {
         overall_sampling: own.overall_sampling.or(fleet.overall_sampling),
         ..own.clone()
     };
-    let traffic = RouteTraffic {
+    let traffic = Some(Arc::new(RouteTraffic {
         tracing: Some(tracing),
-        ..forward.traffic.as_deref().cloned().unwrap_or_default()
-    };
-    let action = RouteAction::Forward(Forward {
-        traffic: Some(Arc::new(traffic)),
-        ..forward.clone()
-    });
+        ..traffic.clone()
+    }));
+    let mut effect = RouteEffect::clone(&route.effect);
+    match &mut effect.action {
+        RouteAction::Forward(forward) => forward.traffic = traffic,
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => effect.telemetry = traffic,
+    }
     Arc::new(Route {
-        effect: Arc::new(RouteEffect {
-            action,
-            ..RouteEffect::clone(&route.effect)
-        }),
+        effect: Arc::new(effect),
         ..Route::clone(route)
     })
 }

@@ -32,7 +32,6 @@ use std::{borrow::Cow, sync::Arc};
 mod closed;
 mod deprecated;
 mod ineffective;
-mod of_services;
 mod overridden;
 mod unplaced;
 
@@ -227,8 +226,7 @@ impl Subject<'_, '_> {
         let idle = ineffective::over(self.reader, self.policy, target);
         let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
-            let gateway = gateway_of(self.reader, ancestor);
-            let standing = gateway.map(|gateway| self.standing(None, gateway)).unwrap_or_default();
+            let standing = self.standing_for(target, ancestor);
             let accepted = standing
                 .fault
                 .map(invalid)
@@ -277,6 +275,35 @@ impl Subject<'_, '_> {
     /// How the policy, merged into that of a parent if there is one, stands under a Gateway.
     fn standing(&self, parent: Option<Id>, gateway: Id) -> Standing {
         policy::standing(self.reader, self.policy, parent, gateway)
+    }
+
+    /// How the policy stands for a target under an ancestor: by itself, unless every listener there has a policy that it
+    /// merges into, and both together are in force. What it says alone is used nowhere then.
+    fn standing_for(&self, target: Target, ancestor: Ancestor) -> Standing {
+        let Some(gateway) = gateway_of(self.reader, ancestor) else {
+            return Standing::default();
+        };
+        let alone = self.standing(None, gateway);
+        match alone.is_in_force() || !self.is_whole_by_merging(target, ancestor, gateway) {
+            true => alone,
+            false => Standing::default(),
+        }
+    }
+
+    /// Whether the policy of a route is in force at all listeners that it has under an ancestor, merged into theirs.
+    fn is_whole_by_merging(&self, target: Target, ancestor: Ancestor, gateway: Id) -> bool {
+        if target.route().is_none() || !policy::merges(self.reader, self.policy) {
+            return false;
+        }
+        let listeners = self.listeners_of(target, ancestor);
+        let mut above: Vec<Option<Id>> = listeners
+            .into_iter()
+            .map(|view| view.inherited.policy(self.policy.kind))
+            .collect();
+        above.sort_unstable();
+        above.dedup();
+        let is_in_force = |above: &Option<Id>| above.is_some() && self.standing(*above, gateway).is_in_force();
+        !above.is_empty() && above.iter().all(is_in_force)
     }
 
     /// Says what the policy waits for, if it does.

@@ -1,6 +1,6 @@
 //! EdgeProxy, under each class and Gateway that names it.
 
-use super::{ancestor, warning};
+use super::{ancestor, of_services, warning};
 use crate::{
     api::{EdgeProxy, Kind, edge_proxy::EdgeProxySpec},
     engine::reader::Reader,
@@ -72,7 +72,9 @@ fn warned(spec: &EdgeProxySpec) -> Option<Condition> {
         let message = format!("spec.logging.level.{IDLE_COMPONENT} has no effect: proxies have no such component");
         Condition::yes("Warning", "UnsupportedField", message)
     });
-    warning::all([old, idle])
+    let told = of_services::of_proxy(spec);
+    let told = (!told.is_empty()).then(|| Condition::yes("Warning", "UnsupportedField", told.join("; ")));
+    warning::all([old, idle, told])
 }
 
 fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {

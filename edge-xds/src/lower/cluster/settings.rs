@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Preconnect, ProxyProtocol, ServerNaming,
+    AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Inside, Preconnect, ProxyProtocol, ServerNaming,
     TcpKeepalive, UpstreamTls,
 };
 use envoy_types::{
@@ -204,7 +204,9 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
 
 /// Whether all endpoints are spoken to in TLS, and are told that HTTP/2 would do.
 fn offers_http2(cluster: &Cluster) -> bool {
-    let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(|tls| tls.alpn.iter().any(|protocol| &**protocol == "h2"));
+    let is_told =
+        |tls: &UpstreamTls| tls.inside == Inside::Agreed || tls.alpn.iter().any(|protocol| &**protocol == "h2");
+    let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(is_told);
     let mut sockets = cluster.sockets.iter();
     offers(cluster.tls.as_ref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
 }

@@ -2,7 +2,7 @@
 
 use super::{STAT_PREFIX, TRACING};
 use crate::wire::{put_generated, put_text};
-use edge_ir::{Fraction, Origin, RouteAction, RouteEffect, RouteTracing, TagValue};
+use edge_ir::{Fraction, Origin, RouteEffect, RouteTracing, TagValue};
 use envoy_types::pb::envoy::{
     config::route::v3::Tracing,
     r#type::{
@@ -16,11 +16,7 @@ use envoy_types::pb::envoy::{
 
 /// Writes them into a `Route`.
 pub(super) fn put(out: &mut Vec<u8>, effect: &RouteEffect) {
-    let traffic = match &effect.action {
-        RouteAction::Forward(forward) => forward.traffic.as_deref(),
-        RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
-    };
-    let Some(traffic) = traffic else {
+    let Some(traffic) = effect.traffic() else {
         return;
     };
     if let Some(tracing) = &traffic.tracing {

@@ -2,7 +2,7 @@
 
 use super::{Authorities, Holder, Trust, authorities, told};
 use crate::{
-    api::{Backend, BackendTlsSettings, Kind},
+    api::{AppProtocol, Backend, BackendTlsSettings, Kind},
     engine::reader::Reader,
     name::{BackendKind, BackendPort},
     phase::{
@@ -10,7 +10,7 @@ use crate::{
         tls::{Asked, Parameters, elsewhere},
     },
 };
-use edge_ir::{ServerNaming, SubjectName, TlsParameters, UpstreamTls};
+use edge_ir::{Inside, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
 
 /// A Backend that asks for TLS.
@@ -53,6 +53,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
             subjects,
             client_certificate: None,
             alpn: Vec::new(),
+            inside: Inside::default(),
             parameters: TlsParameters::default(),
         },
         authorities,
@@ -97,11 +98,26 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
             }
         }
     };
+    let asked = Asked::of(&tls.settings());
     Ok(Trust {
         client_certificate,
-        asked: Asked::of(&tls.settings()),
+        tls: UpstreamTls {
+            inside: inside(own.backend, &asked),
+            ..trust.tls
+        },
+        asked,
         ..trust
     })
+}
+
+/// What is spoken to a Backend that names no protocols: either version of HTTP. A WebSocket is an upgrade of HTTP/1.1, and
+/// few servers take one inside HTTP/2 (RFC 8441).
+fn inside(backend: &Backend, asked: &Asked) -> Inside {
+    let is_web_socket = |protocol: &AppProtocol| matches!(protocol, AppProtocol::Ws | AppProtocol::Wss);
+    match &asked.alpn {
+        None if !backend.spec.app_protocols.iter().any(is_web_socket) => Inside::Agreed,
+        _ => Inside::OfCluster,
+    }
 }
 
 /// What is wrong with the parameters of a Backend's TLS, whatever it refers to. A proxy refuses a cluster for any of

@@ -120,7 +120,7 @@ impl Finder<'_, '_> {
             found.push(SetMember {
                 port,
                 weight: reference.weight,
-                priority: set::priority(self.reader, port).max(u32::from(reference.fallback == Some(true))),
+                priority: set::priority_of(self.reader, port, reference.fallback),
             });
         }
         let Some(authority) = authority else {

@@ -118,7 +118,7 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
         ports.push(port);
         hosts.extend(hosts_of(finder, port)?.into_iter().map(|host| MetricHost {
             weight: reference.weight,
-            priority: set::priority(finder.reader, port).max(u32::from(reference.fallback == Some(true))),
+            priority: set::priority_of(finder.reader, port, reference.fallback),
             ..host
         }));
     }

@@ -8,7 +8,8 @@ use crate::{
     settings::Settings,
 };
 use edge_ir::{
-    AppProtocol, ClusterName, Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls,
+    AppProtocol, ClusterName, Inside, Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters,
+    UpstreamTls,
 };
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub(super) fn cluster(ours: Ours) -> ClusterParts {
         subjects: vec![SubjectName::Dns(ours.name)],
         client_certificate: None,
         alpn,
+        inside: Inside::default(),
         parameters: TlsParameters::default(),
     };
     let at = NamedHost {

@@ -8,7 +8,7 @@ use crate::{
         cluster::{ClusterParts, NamedHost},
     },
 };
-use edge_ir::{AppProtocol, Cluster, Secret, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
+use edge_ir::{AppProtocol, Cluster, Inside, Secret, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
 
 /// The cluster of a service, found by its name or at its address, and in TLS verified by the authorities of the system.
@@ -52,6 +52,7 @@ fn tls(service: &OutsideService, authorities: &Secret) -> UpstreamTls {
         subjects: vec![subject],
         client_certificate: None,
         alpn: Vec::new(),
+        inside: Inside::default(),
         parameters: TlsParameters::default(),
     }
 }

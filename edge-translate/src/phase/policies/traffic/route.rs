@@ -132,6 +132,38 @@ pub(super) fn route(spec: &BackendTrafficPolicySpec, problems: &mut Problems) ->
     (traffic != RouteTraffic::default()).then(|| Arc::new(traffic))
 }
 
+/// How long a proxy bears silence of its own accord, and how long it is to where it must bear more.
+const USUAL_SILENCE: Timeout = Timeout(300_000);
+const LONG_SILENCE: Timeout = Timeout(3_600_000);
+
+/// What is asked of a route, with as much patience for silence as its limit needs where nothing is said of that.
+pub(crate) fn patient(traffic: Option<&Arc<RouteTraffic>>, limit: Option<Timeout>) -> Option<Arc<RouteTraffic>> {
+    let silence = match limit {
+        Some(Timeout(0)) => Some(Timeout(0)),
+        Some(limit) if limit > USUAL_SILENCE => Some(limit.max(LONG_SILENCE)),
+        Some(_) | None => None,
+    };
+    let says_it = traffic.is_some_and(|traffic| traffic.idle_timeout.is_some());
+    match silence {
+        Some(_) if !says_it => Some(Arc::new(RouteTraffic {
+            idle_timeout: silence,
+            ..traffic.map(|traffic| RouteTraffic::clone(traffic)).unwrap_or_default()
+        })),
+        _ => traffic.cloned(),
+    }
+}
+
+/// What of that is for a rule that forwards nothing.
+pub(super) fn telemetry(traffic: Option<&RouteTraffic>) -> Option<Arc<RouteTraffic>> {
+    let traffic = traffic?;
+    let told = RouteTraffic {
+        tracing: traffic.tracing.clone(),
+        stat_name: traffic.stat_name.clone(),
+        ..RouteTraffic::default()
+    };
+    (told != RouteTraffic::default()).then(|| Arc::new(told))
+}
+
 /// Upgrades that clients may ask for. A body that is read whole can't be a tunnel.
 fn upgrades(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Vec<Upgrade>> {
     const AREA: &str = "HTTPUpgrade";

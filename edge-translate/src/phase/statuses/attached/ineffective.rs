@@ -1,19 +1,23 @@
 //! Fields of policies that are taken and have no effect.
 
-use super::{super::target::Target, of_services};
+use super::super::{of_services, target::Target};
 use crate::{
     api::{
-        BackendTrafficPolicySpec, Object,
+        BackendTrafficPolicySpec, Kind, Object,
         cluster_settings::HttpTimeout,
         health_check::HealthCheckType,
         load_balancer::{ConsistentHashType, LoadBalancerType},
         text::DurationText,
     },
     engine::reader::Reader,
-    name::PolicyId,
+    name::{FilterKey, FleetId, PolicyId, VariantId},
+    phase::{
+        backends::endpoints::is_of_request,
+        listeners::{listener_set, view::ListenerView},
+    },
     status::Condition,
 };
-use edge_ir::{AppProtocol, Probe};
+use edge_ir::{AppProtocol, FilterKind, Probe};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -28,7 +32,7 @@ pub(super) fn warning(object: &Object) -> Option<Condition> {
     let auth = &policy.spec["extAuth"];
     let told = ["grpc", "http"].into_iter().filter_map(|how| limit_of_tries(auth, how));
     let mut told: Vec<String> = told.collect();
-    told.extend(of_services::told(&policy.spec));
+    told.extend(of_services::of_policy(&policy.spec));
     told.extend(unsent(auth));
     (!told.is_empty()).then(|| Condition::yes("Warning", "UnsupportedField", told.join("; ")))
 }
@@ -85,9 +89,13 @@ pub(super) fn over(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec
         );
         told.push(without_effect(reader, field, target, why));
     }
-    if is_probed_by_calls(&object.spec) && lacks_http2(reader, target) {
+    if is_probed_by_calls(&object.spec) && lacks_http2(reader, policy, target) {
         let why = "has backends that aren't spoken to in HTTP/2";
         told.push(without_effect(reader, "healthCheck.active.grpc", target, why));
+    }
+    if object.spec.dns.is_some() && resolves_hosts(reader, policy, target) {
+        let why = "has backends that are found by the host of a request";
+        told.push(without_effect(reader, "dns", target, why));
     }
     told
 }
@@ -98,8 +106,8 @@ fn looks_ahead_in_vain(spec: &BackendTrafficPolicySpec) -> bool {
         .connection
         .as_ref()
         .and_then(|connection| connection.preconnect.as_ref());
-    let balancer = spec.load_balancer.as_deref().map(|balancer| &balancer.r#type);
-    let knows_the_next = matches!(balancer, Some(LoadBalancerType::Random | LoadBalancerType::RoundRobin));
+    let balancer = spec.load_balancer.as_deref();
+    let knows_the_next = balancer.is_some_and(|balancer| balancer.r#type.looks_ahead());
     preconnect.is_some_and(|preconnect| preconnect.predictive_percent.is_some()) && !knows_the_next
 }
 
@@ -167,15 +175,59 @@ fn is_probed_by_calls(spec: &BackendTrafficPolicySpec) -> bool {
     active.is_some_and(|active| active.r#type == HealthCheckType::Grpc)
 }
 
-/// Whether a route sends something to a backend that is to be probed by calls of gRPC and isn't spoken to in HTTP/2, as it
+/// Whether a target sends something to a backend that is to be probed by calls of gRPC and isn't spoken to in HTTP/2, as it
 /// must be for these.
-fn lacks_http2(reader: &Reader<'_>, target: Target) -> bool {
+fn lacks_http2(reader: &Reader<'_>, policy: PolicyId, target: Target) -> bool {
     let is_probed = |variant| {
         let variant = reader.variant(variant);
         let check = variant.upstream.health_check.as_deref();
         check.is_some_and(|check| matches!(check.probe, Probe::Grpc { .. }))
     };
-    let bound = target.route().and_then(|route| reader.bound(route));
-    let mut used = bound.into_iter().flat_map(|bound| &bound.uses.backends);
-    used.any(|(_, backend)| backend.protocol != AppProtocol::Http2 && is_probed(backend.variant))
+    if let Some(route) = target.route() {
+        let mut used = reader.bound(route).into_iter().flat_map(|bound| &bound.uses.backends);
+        return used.any(|(_, backend)| backend.protocol != AppProtocol::Http2 && is_probed(backend.variant));
+    }
+    let Some((fleet, listeners)) = heirs(reader, policy, target) else {
+        return false;
+    };
+    // What routes without a policy of their own have; names of clusters may make several of one.
+    let own: Vec<VariantId> = listeners.iter().map(|view| view.inherited.variant()).collect();
+    reader
+        .plain_variants(fleet)
+        .filter(|used| is_probed(*used))
+        .any(|used| {
+            let used = reader.variant(used);
+            own.iter().any(|own| reader.variant(*own).upstream == used.upstream)
+        })
+}
+
+/// Whether a target leads to backends whose names are those of requests: who resolves these asks in one way for all.
+fn resolves_hosts(reader: &Reader<'_>, policy: PolicyId, target: Target) -> bool {
+    if let Some(route) = target.route() {
+        let mut used = reader.bound(route).into_iter().flat_map(|bound| &bound.uses.backends);
+        return used.any(|(_, backend)| is_of_request(reader, backend.port));
+    }
+    let resolver = FilterKey::shared(FilterKind::DynamicForwardProxy);
+    let listeners = heirs(reader, policy, target).map(|(_, listeners)| listeners);
+    let mut listeners = listeners.into_iter().flatten();
+    listeners.any(|view| reader.filters(view.id).any(|filter| filter == resolver))
+}
+
+/// The listeners of a target whose routes have the policy if they have none of their own, and their fleet.
+fn heirs<'a>(reader: &Reader<'a>, policy: PolicyId, target: Target) -> Option<(FleetId, Vec<&'a ListenerView>)> {
+    let gateway = match target.kind {
+        Kind::ListenerSet => listener_set::parent(reader, reader.listener_set(target.id)?)?,
+        _ => target.id,
+    };
+    let views = reader.listener_views(gateway)?;
+    let is_heir = |view: &&ListenerView| {
+        let is_in = match target.kind {
+            Kind::ListenerSet => view.id.set == Some(target.id),
+            _ => view.id.set.is_none() || target.section.is_none(),
+        };
+        is_in
+            && target.section.is_none_or(|section| view.id.name == section)
+            && view.inherited.policy(policy.kind) == Some(policy.id)
+    };
+    Some((views.fleet, views.listeners.iter().filter(is_heir).collect()))
 }

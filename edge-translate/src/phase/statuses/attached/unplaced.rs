@@ -1,4 +1,5 @@
-//! SecurityPolicies that ask where clients are, at listeners where that can't be told.
+//! SecurityPolicies whose rules ask for what isn't known at a listener: where clients are, or what comes to be known only
+//! later.
 
 use super::{Ancestor, Condition, Subject, Target, gateway_of};
 use crate::{
@@ -23,7 +24,7 @@ impl Subject<'_, '_> {
         if self.policy.kind != Kind::SecurityPolicy || !is_of_requests {
             return None;
         }
-        let fault = view.inherited.fault_of_places(self.reader, self.policy.id, parent)?;
+        let fault = view.inherited.fault_of_rules(self.reader, self.policy.id, parent)?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
     }
 

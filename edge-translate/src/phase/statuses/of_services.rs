@@ -1,12 +1,17 @@
-//! Settings of the services that a policy asks which have no effect: what they say is of the requests of clients.
+//! Settings of services which have no effect, those that a policy asks and those that a proxy tells: what they say is of
+//! the requests of clients.
 
+use crate::api::edge_proxy::EdgeProxySpec;
 use serde_json::Value;
 
 /// Where a service that is asked has its settings.
 const SETTINGS: &str = "backendSettings";
 
-/// Members of these, and why they come to nothing.
-const IDLE: [(&[&str], &str); 5] = [
+/// Members of settings, and why they come to nothing.
+type Idle = [(&'static [&'static str], &'static str)];
+
+/// Those of services that a policy asks.
+const ASKED: &Idle = &[
     (&["loadBalancer", "consistentHash"], HASHES_NOTHING),
     (
         &["loadBalancer", "endpointOverride"],
@@ -17,39 +22,61 @@ const IDLE: [(&[&str], &str); 5] = [
     (&["timeout", "http", "maxStreamDuration"], LIMITED),
 ];
 
+/// Those of services that proxies tell.
+const TOLD: &Idle = &[
+    (&["loadBalancer", "consistentHash"], HASHES_NOTHING),
+    (
+        &["loadBalancer", "endpointOverride"],
+        "the service gets no header of a client",
+    ),
+    (&["timeout", "http", "requestTimeout"], UNLIMITED),
+    (&["timeout", "http", "streamIdleTimeout"], UNLIMITED),
+    (&["timeout", "http", "maxStreamDuration"], UNLIMITED),
+];
+
 const HASHES_NOTHING: &str = "a proxy hashes nothing of the requests that it makes itself";
 const LIMITED: &str = "the policy's own limit holds";
+const UNLIMITED: &str = "a proxy has limits of its own for what it tells";
 
 /// The settings without an effect in a policy, a sentence each.
-pub(super) fn told(spec: &Value) -> Vec<String> {
+pub(super) fn of_policy(spec: &Value) -> Vec<String> {
     let mut told = Vec::new();
-    look("spec", spec, &mut told);
+    look(ASKED, "spec", spec, &mut told);
     told
 }
 
-fn look(path: &str, value: &Value, told: &mut Vec<String>) {
+/// The same for those whom an EdgeProxy names.
+pub(super) fn of_proxy(spec: &EdgeProxySpec) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(Ok(telemetry)) = spec.telemetry.as_ref().map(serde_json::to_value) {
+        look(TOLD, "spec.telemetry", &telemetry, &mut told);
+    }
+    told
+}
+
+fn look(fields: &Idle, path: &str, value: &Value, told: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 let path = format!("{path}.{name}");
                 match name == SETTINGS {
-                    true => told.extend(idle(&path, member)),
-                    false => look(&path, member, told),
+                    true => told.extend(idle(fields, &path, member)),
+                    false => look(fields, &path, member, told),
                 }
             }
         }
         Value::Array(entries) => {
             for (n, entry) in entries.iter().enumerate() {
-                look(&format!("{path}[{n}]"), entry, told);
+                look(fields, &format!("{path}[{n}]"), entry, told);
             }
         }
         _ => {}
     }
 }
 
-fn idle(path: &str, settings: &Value) -> impl Iterator<Item = String> {
+fn idle(fields: &Idle, path: &str, settings: &Value) -> impl Iterator<Item = String> {
     let is_set = move |field: &[&str]| !field.iter().fold(settings, |at, name| &at[*name]).is_null();
-    let set = IDLE.iter().filter(move |(field, _)| is_set(field));
+    let set = fields.iter().filter(move |(field, _)| is_set(field));
     set.map(move |(field, why)| format!("{path}.{} has no effect: {why}", field.join(".")))
 }
 
@@ -69,7 +96,7 @@ mod tests {
             "jwt": {"providers": [{"remoteJWKS": {"backendSettings": {"loadBalancer": {"type": "Random"}}}}]},
         });
         assert_eq!(
-            told(&spec),
+            of_policy(&spec),
             [
                 format!("spec.extAuth.http.backendSettings.timeout.http.requestTimeout has no effect: {LIMITED}"),
                 format!("spec.extProc[1].backendSettings.loadBalancer.consistentHash has no effect: {HASHES_NOTHING}"),
