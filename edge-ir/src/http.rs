@@ -81,6 +81,10 @@ pub struct Route {
     /// All conditions must hold.
     #[serde(rename = "match")]
     pub matches: RouteMatch,
+    /// Those of the requests that match which take it: the first so many, by a number that each request has. The others
+    /// try the next route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portion: Option<Fraction>,
     /// What becomes of what matches.
     #[serde(flatten)]
     pub effect: Arc<RouteEffect>,

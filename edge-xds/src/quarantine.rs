@@ -265,6 +265,7 @@ fn closed(route: &Route) -> Route {
     Route {
         name: Arc::clone(&route.name),
         matches: route.matches.clone(),
+        portion: route.portion,
         effect: Arc::new(RouteEffect::new(
             RouteAction::Respond(crate::lower::INTERNAL_ERROR),
             Arc::clone(&route.effect.origins),

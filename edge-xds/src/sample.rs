@@ -43,6 +43,7 @@ pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<R
     Arc::new(Route {
         name: format!("httproute/default/{name}/rule/0/match/0").into(),
         matches: RouteMatch::on_path(PathMatch::Prefix(prefix.into())),
+        portion: None,
         effect: Arc::new(RouteEffect::new(action, origins("HTTPRoute", name))),
     })
 }

@@ -6,7 +6,7 @@ use envoy_types::{
         envoy::{
             config::core::v3::{
                 self as service, Address, AggregatedConfigSource, ApiConfigSource, ApiVersion, ConfigSource,
-                GrpcService, KeepaliveSettings, SocketAddress, TypedExtensionConfig,
+                GrpcService, KeepaliveSettings, RuntimeFractionalPercent, SocketAddress, TypedExtensionConfig,
                 address::Address as AddressKind,
                 api_config_source::ApiType,
                 config_source::ConfigSourceSpecifier,
@@ -119,6 +119,14 @@ pub(super) fn fractional(fraction: Fraction) -> FractionalPercent {
     FractionalPercent {
         numerator: fraction.0,
         denominator: DenominatorType::Million.into(),
+    }
+}
+
+/// The same where a value of runtime could stand in its place.
+pub(super) fn portion(fraction: Fraction) -> RuntimeFractionalPercent {
+    RuntimeFractionalPercent {
+        default_value: Some(fractional(fraction)),
+        ..Default::default()
     }
 }
 

@@ -1,15 +1,17 @@
 //! Matches of a route.
 
-use crate::wire::{put_message, put_str, put_text};
-use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
+use super::common::portion;
+use crate::wire::{put_generated, put_message, put_str, put_text};
+use edge_ir::{PathMatch, Route, ValueMatcher};
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern};
 
-/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.connect_matcher`,
-/// `.path_separated_prefix`, `.cookies`.
+/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.runtime_fraction`, `.safe_regex`,
+/// `.connect_matcher`, `.path_separated_prefix`, `.cookies`.
 const PREFIX: u32 = 1;
 const PATH: u32 = 2;
 const HEADERS: u32 = 6;
 const QUERY_PARAMETERS: u32 = 7;
+const RUNTIME_FRACTION: u32 = 9;
 const SAFE_REGEX: u32 = 10;
 const CONNECT_MATCHER: u32 = 12;
 const PATH_SEPARATED_PREFIX: u32 = 14;
@@ -39,7 +41,8 @@ pub(super) enum Method {
 }
 
 /// Writes the fields of a match.
-pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch, method: Method) {
+pub(super) fn put_match(out: &mut Vec<u8>, route: &Route, method: Method) {
+    let matches = &route.matches;
     match &matches.path {
         // Calls of this method have no path.
         _ if method == Method::Connect => put_message(out, CONNECT_MATCHER, |_| {}),
@@ -66,6 +69,9 @@ pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch, method: Method)
             put_text(out, QUERY_NAME, &query.name);
             put_message(out, QUERY_STRING_MATCH, |out| put_value(out, &query.value));
         });
+    }
+    if let Some(fraction) = route.portion {
+        put_generated(out, RUNTIME_FRACTION, &portion(fraction));
     }
     for cookie in &matches.cookies {
         put_message(out, COOKIES, |out| {

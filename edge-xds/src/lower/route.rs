@@ -3,7 +3,7 @@
 //! Written field by field, because there are so many; what few routes have is built of generated types.
 
 use super::{
-    common::{duration, fractional, number},
+    common::{duration, number, portion},
     filter::{self, Place},
     headers::{host_edit, put_to_add, put_to_remove},
     matches::{Method, put_match},
@@ -20,8 +20,7 @@ use envoy_types::{
     pb::envoy::{
         config::{
             core::v3::{
-                DataSource, RuntimeFractionalPercent, SubstitutionFormatString, data_source::Specifier,
-                substitution_format_string::Format,
+                DataSource, SubstitutionFormatString, data_source::Specifier, substitution_format_string::Format,
             },
             route::v3::{
                 self as pb,
@@ -116,7 +115,7 @@ pub(super) fn put_route(
         route: &route.name,
         suffix: host_suffix,
     };
-    put_message(&mut draft.bytes, MATCH, |out| put_match(out, &route.matches, method));
+    put_message(&mut draft.bytes, MATCH, |out| put_match(out, route, method));
     match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
             draft.put_message(ROUTE, |draft| {
@@ -325,13 +324,9 @@ fn lower_retry(retry: &RetryPolicy) -> pb::RetryPolicy {
 }
 
 fn lower_mirror(mirror: &Mirror) -> RequestMirrorPolicy {
-    let fraction = RuntimeFractionalPercent {
-        default_value: Some(fractional(mirror.fraction)),
-        ..Default::default()
-    };
     RequestMirrorPolicy {
         cluster: mirror.cluster.to_string(),
-        runtime_fraction: (mirror.fraction.0 < 1_000_000).then_some(fraction),
+        runtime_fraction: (mirror.fraction.0 < 1_000_000).then(|| portion(mirror.fraction)),
         disable_shadow_host_suffix_append: true,
         ..Default::default()
     }

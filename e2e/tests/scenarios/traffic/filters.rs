@@ -3,7 +3,10 @@
 use super::{Routed, backend, body, get};
 use crate::policies::HttpPeer;
 use anyhow::Result;
-use e2e::{http::Request, stack::DataPlane};
+use e2e::{
+    http::{Request, Response},
+    stack::DataPlane,
+};
 use std::time::{Duration, Instant};
 
 pub(crate) fn faults_are_injected(plane: &DataPlane) -> Result<()> {
@@ -64,6 +67,19 @@ fn filtered(host: &str, spec: &str) -> String {
     )
 }
 
+/// The same for three of four requests alone, by one of two backendRefs.
+fn filtered_in_part(host: &str, spec: &str) -> String {
+    let filter =
+        "filters: [{ type: ExtensionRef, extensionRef: { group: gateway.edge, kind: HTTPRouteFilter, name: filter } }]";
+    let peers = "group: gateway.edge, kind: Backend, name: peers";
+    filtered(host, spec)
+        .replace(&format!("- {filter}\n      backendRefs"), "- backendRefs")
+        .replace(
+            &format!("[{{ {peers} }}]"),
+            &format!("[{{ {peers}, weight: 3, {filter} }}, {{ {peers}, weight: 1 }}]"),
+        )
+}
+
 pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
     const FILE: &str = "filtered.yaml";
     const ITS_HOST: &str = "filtered.example.com";
@@ -102,6 +118,17 @@ pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
     www.until("a path and a host that are rewritten", &ask, |told| {
         body(told) == "/of/ann other.example.com -"
     })?;
+    www.stack.put(
+        FILE,
+        &filtered_in_part(ITS_HOST, "  urlRewrite: { hostname: { type: Header, header: x-to } }\n"),
+    )?;
+    let is_rewritten = |told: &Response| body(told) == "/v1/user/ann other.example.com -";
+    let is_plain = |told: &Response| body(told) == format!("/v1/user/ann {ITS_HOST} -");
+    www.until("a host that is rewritten", &ask, is_rewritten)?;
+    let answers = (0..400).map(|_| www.ask(&ask)).collect::<Result<Vec<_>>>()?;
+    assert!(answers.iter().all(|told| is_rewritten(told) || is_plain(told)));
+    let rewritten = answers.iter().filter(|told| is_rewritten(told)).count();
+    assert!((240..=360).contains(&rewritten), "{rewritten} of 400");
 
     www.stack.put(
         "secret.yaml",

@@ -13,8 +13,8 @@ use super::{
     load_reports,
     route_names::RouteNames,
     rules::{
-        self, Action, Compiled, Forwarding, Limits, Retries, Rule, RuleFinding, Stream, StreamTo, Summary, Tries,
-        Wording, internal_error,
+        self, Action, Compiled, Forwarding, Limits, RankedMatch, Retries, Rewrite, Rule, RuleFinding, Stream, StreamTo,
+        Summary, Tries, Wording, internal_error,
     },
     stat_name,
     uses::{Uses, uses},
@@ -32,13 +32,16 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, HashInput, Mirror, Origins, RetryPolicy, Route, RouteAction,
-    RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, Origins, RetryPolicy, Route,
+    RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 mod joined;
+mod ways;
+
+use ways::{Parts, ways, whole};
 
 /// A route, bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -296,34 +299,51 @@ impl<'a> Binder<'a, '_> {
         };
         let matches = std::mem::take(&mut rule.matches);
         let refuses = |origins: &Origins| RouteEffect::new(internal_error(), Arc::clone(origins));
-        let nobody = (!closed.is_empty()).then(|| refuses(&rule.origins));
-        let effect = match due {
-            None => refuses(&rule.origins),
+        let nobody = (!closed.is_empty()).then(|| whole(refuses(&rule.origins)));
+        let effects = match due {
+            None => whole(refuses(&rule.origins)),
             Some(due) => {
                 let needed = self.needs(&mut rule, &due);
-                let effect = self.effect(rule, &due);
+                let effects = self.effects(rule, &due);
                 if !matches.is_empty() {
                     self.filters.extend(needed);
                     self.backends.extend(due.asked());
                     self.resolve_hosts();
                 }
-                effect
+                effects
             }
         };
-        for (matches, effect) in [(matches, Some(effect)), (closed, nobody)] {
-            let Some(effect) = effect.map(Arc::new) else { continue };
+        let n_parts = effects.len();
+        for (matches, effects) in [(matches, effects), (closed, nobody.unwrap_or_default())] {
+            let effects = effects.into_iter().map(|(portion, effect)| (portion, Arc::new(effect)));
+            let effects: Parts<Arc<RouteEffect>> = effects.collect();
+            let Some((last, others)) = effects.split_last() else {
+                continue;
+            };
             for one in matches {
-                let route = Arc::new(Route {
-                    name: names.of(i, one.index),
-                    matches: one.matches,
-                    effect: Arc::clone(&effect),
-                });
-                routes.push(RankedRoute {
-                    rank: one.rank,
-                    position: Position::new(i, one.index),
-                    wording: one.wording,
-                    route,
-                });
+                let index = one.index;
+                let mut add =
+                    |part: usize, (portion, effect): &(Option<Fraction>, Arc<RouteEffect>), one: RankedMatch| {
+                        let name = match others.is_empty() {
+                            true => names.of(i, index),
+                            false => names.of_part(i, index, part),
+                        };
+                        routes.push(RankedRoute {
+                            rank: one.rank,
+                            position: Position::new(i, index * n_parts + part),
+                            wording: one.wording,
+                            route: Arc::new(Route {
+                                name,
+                                matches: one.matches,
+                                portion: *portion,
+                                effect: Arc::clone(effect),
+                            }),
+                        });
+                    };
+                for (part, effect) in others.iter().enumerate() {
+                    add(part, effect, one.clone());
+                }
+                add(others.len(), last, one);
             }
         }
     }
@@ -345,14 +365,11 @@ impl<'a> Binder<'a, '_> {
         }
     }
 
-    fn effect(&mut self, rule: Rule, due: &Due<'_>) -> RouteEffect {
-        let action = self.action(rule.action, &rule.filters, due);
-        RouteEffect {
-            telemetry: match &action {
-                RouteAction::Forward(_) => None,
-                RouteAction::Redirect(_) | RouteAction::Respond(_) => due.traffic.telemetry.clone(),
-            },
-            action,
+    fn effects(&mut self, rule: Rule, due: &Due<'_>) -> Parts<RouteEffect> {
+        let mut actions = self.actions(rule.action, &rule.filters, due);
+        let common = RouteEffect {
+            action: internal_error(),
+            telemetry: None,
             request_headers: rule.request_headers.boxed(),
             response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
             filters: match rule.filters.is_empty() {
@@ -361,20 +378,27 @@ impl<'a> Binder<'a, '_> {
             },
             custom: rule.custom,
             origins: rule.origins,
-        }
+        };
+        let last = actions.pop();
+        let others = actions
+            .into_iter()
+            .map(|(portion, action)| (portion, acting(common.clone(), action, due)));
+        let mut effects: Parts<RouteEffect> = others.collect();
+        effects.extend(last.map(|(portion, action)| (portion, acting(common, action, due))));
+        effects
     }
 
-    fn action(&mut self, action: Action, own: &RouteFilters, due: &Due<'_>) -> RouteAction {
+    fn actions(&mut self, action: Action, own: &RouteFilters, due: &Due<'_>) -> Parts<RouteAction> {
         match action {
             Action::Forward(forwarding) => self.forward(forwarding, own, due),
-            Action::Answer(answer) => answer,
+            Action::Answer(answer) => whole(answer),
         }
     }
 
     /// Whatever can't be resolved answers 500 for its share.
-    fn forward(&mut self, rule: Forwarding, own: &RouteFilters, due: &Due<'_>) -> RouteAction {
+    fn forward(&mut self, rule: Forwarding, own: &RouteFilters, due: &Due<'_>) -> Parts<RouteAction> {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
-        let mut shares: SmallVec<[BackendShare; 1]> = SmallVec::new();
+        let mut shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]> = SmallVec::new();
         let mut invalid_weight = rule.invalid_weight;
         for share in self.joined(rule.shares, own, due) {
             let Some(backend) = self.backend(share.backend, due) else {
@@ -383,20 +407,22 @@ impl<'a> Binder<'a, '_> {
             };
             used.push(backend);
             if share.weight > 0 {
-                shares.push(BackendShare {
+                let to = BackendShare {
                     cluster: self.reader.cluster_name(backend),
                     weight: share.weight,
                     request_headers: share.request_headers,
                     response_headers: share.response_headers,
                     host_rewrite: share.host_rewrite,
                     filters: share.filters,
-                });
+                };
+                shares.push((to, share.rewrite));
             }
         }
+        let ways = ways(shares, invalid_weight, rule.rewrite);
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
-        let Some(destination) = destination(shares, invalid_weight) else {
-            return internal_error();
-        };
+        if ways.iter().all(|(_, (destination, _))| destination.is_none()) {
+            return whole(internal_error());
+        }
         let mut mirrors = Vec::with_capacity(rule.mirrors.len());
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
@@ -416,19 +442,24 @@ impl<'a> Binder<'a, '_> {
         let timeout = limit(rule.limits, retry.as_deref(), &due.traffic);
         // A GRPCRoute has no field for it, and the proxy's own limit would end every stream.
         let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
-        RouteAction::Forward(Forward {
-            destination,
-            timeout: timeout.or_else(unlimited),
-            retry,
-            path_rewrite: rule.path_rewrite.map(Box::new),
-            host_rewrite: rule.host_rewrite,
-            forwarded_host: rule.forwarded_host,
-            mirrors,
-            traffic: match timeout == due.traffic.timeout {
-                true => due.traffic.patient.clone(),
-                false => traffic::patient(due.traffic.route.as_ref(), timeout),
-            },
-        })
+        let traffic = match timeout == due.traffic.timeout {
+            true => due.traffic.patient.clone(),
+            false => traffic::patient(due.traffic.route.as_ref(), timeout),
+        };
+        let to = |(destination, rewrite): (Option<Destination>, Rewrite)| match destination {
+            None => internal_error(),
+            Some(destination) => RouteAction::Forward(Forward {
+                destination,
+                timeout: timeout.or_else(unlimited),
+                retry: retry.clone(),
+                path_rewrite: rewrite.path.map(Box::new),
+                host_rewrite: rewrite.host,
+                forwarded_host: rewrite.forwarded_host,
+                mirrors: mirrors.clone(),
+                traffic: traffic.clone(),
+            }),
+        };
+        ways.into_iter().map(|(portion, way)| (portion, to(way))).collect()
     }
 
     /// What can't be resolved is closed for its share.
@@ -484,6 +515,18 @@ impl<'a> Binder<'a, '_> {
     }
 }
 
+/// What is common to the parts of a rule, with what is done.
+fn acting(common: RouteEffect, action: RouteAction, due: &Due<'_>) -> RouteEffect {
+    RouteEffect {
+        telemetry: match &action {
+            RouteAction::Forward(_) => None,
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => due.traffic.telemetry.clone(),
+        },
+        action,
+        ..common
+    }
+}
+
 /// The limit for the whole exchange: that of the rule, else that of the policy, and no more than one for a try where there
 /// is one try.
 fn limit(limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
@@ -511,22 +554,4 @@ fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<Arc<RetryPol
             })
         }
     }
-}
-
-/// None when nothing valid is left, or no weight: both answer 500.
-fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Option<Destination> {
-    let plain = |s: &BackendShare| {
-        s.request_headers.is_empty()
-            && s.response_headers.is_empty()
-            && s.host_rewrite.is_none()
-            && s.filters.is_empty()
-    };
-    Some(match shares.as_slice() {
-        [] => return None,
-        [one] if invalid_weight == 0 && plain(one) => Destination::Cluster(one.cluster.clone()),
-        _ => Destination::Weighted {
-            shares: shares.into_vec(),
-            invalid_weight,
-        },
-    })
 }

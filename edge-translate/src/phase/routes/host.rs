@@ -60,6 +60,7 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
     Arc::new(Route {
         name: "misdirected-request".into(),
         matches: RouteMatch::on_path(PathMatch::Any),
+        portion: None,
         effect: Arc::new(RouteEffect::new(
             RouteAction::Respond(DirectResponse {
                 status: 421,

@@ -26,12 +26,24 @@ impl RouteNames {
 
     /// The name of a match.
     pub(super) fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
+        self.write(rule, match_index);
+        Arc::from(&*self.text)
+    }
+
+    /// The name of one of the routes that a match has where its backends have routes of their own.
+    pub(super) fn of_part(&mut self, rule: usize, match_index: usize, part: usize) -> Arc<str> {
+        self.write(rule, match_index);
+        self.text.push_str("/part/");
+        push_number(&mut self.text, part);
+        Arc::from(&*self.text)
+    }
+
+    fn write(&mut self, rule: usize, match_index: usize) {
         self.text.truncate(self.object);
         self.text.push_str("/rule/");
         push_number(&mut self.text, rule);
         self.text.push_str("/match/");
         push_number(&mut self.text, match_index);
-        Arc::from(&*self.text)
     }
 }
 

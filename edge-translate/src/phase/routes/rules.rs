@@ -15,9 +15,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    Cors, CustomObjects, DirectResponse, FilterEffect, FilterId, FilterKind, ForwardedHost, Fraction, HeaderEdits,
-    HostRewrite, Origin, Origins, PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
-    ValueMatch,
+    Cors, CustomObjects, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, Origin, Origins,
+    RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout, ValueMatch,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
@@ -40,6 +39,7 @@ mod widened;
 pub(in crate::phase) use admissible::{is_token, path as check_path};
 pub(in crate::phase) use cors::origin;
 pub(in crate::phase) use expression::check as check_expression;
+pub(super) use filter::Rewrite;
 pub(super) use standby::hindrance;
 
 /// A route's rules.
@@ -144,12 +144,8 @@ pub(super) struct Forwarding {
     pub(super) limits: Limits,
     /// When to try again.
     pub(super) retry: Retries,
-    /// What becomes of the path.
-    pub(super) path_rewrite: Option<PathRewrite>,
-    /// What becomes of the host.
-    pub(super) host_rewrite: Option<HostRewrite>,
-    /// Whether the backend learns of the host that was rewritten.
-    pub(super) forwarded_host: ForwardedHost,
+    /// What becomes of the host and the path.
+    pub(super) rewrite: Rewrite,
     /// Who gets copies.
     pub(super) mirrors: Vec<Copies>,
 }
@@ -211,6 +207,8 @@ pub(super) struct Share {
     pub(super) response_headers: HeaderEdits,
     /// Replaces the host for requests that go to it.
     pub(super) host_rewrite: Option<Arc<str>>,
+    /// Rewrites that a proxy knows of routes alone, where there are other backends: it has a route of its own then.
+    pub(super) rewrite: Option<Box<Rewrite>>,
     /// Filters that requests to it use.
     pub(super) filters: RouteFilters,
 }

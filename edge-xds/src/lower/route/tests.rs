@@ -93,6 +93,7 @@ fn full_route() -> Route {
             cookies: [value("c", ValueMatcher::Exact("1".into()))].into(),
             ..route.matches
         },
+        portion: Some(Fraction(250_000)),
         effect: Arc::new(RouteEffect {
             request_headers: edits().boxed(),
             response_headers: edits().boxed(),

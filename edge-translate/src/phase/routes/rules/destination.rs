@@ -12,8 +12,7 @@ use crate::{
     status::sentence,
 };
 use edge_ir::{
-    FilterEffect, FilterId, FilterKind, ForwardedHost, HeaderEdits, HostRewrite, RetryPolicy, RouteAction,
-    RouteFilters, Timeout,
+    FilterEffect, FilterId, FilterKind, HeaderEdits, HostRewrite, RetryPolicy, RouteAction, RouteFilters, Timeout,
 };
 
 /// What a rule does with a request.
@@ -36,12 +35,7 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
         invalid_weight: shares.invalid_weight,
         limits,
         retry,
-        path_rewrite: shares.of_single.path.or(rewrite.path),
-        host_rewrite: shares.of_single.host.or(rewrite.host),
-        forwarded_host: match shares.of_single.forwarded_host {
-            ForwardedHost::Told => rewrite.forwarded_host,
-            ForwardedHost::Untold => ForwardedHost::Untold,
-        },
+        rewrite: shares.of_single.over(rewrite),
         mirrors: std::mem::take(&mut filters.mirrors),
     })
 }
@@ -52,7 +46,8 @@ fn share_host(rewrite: &mut Rewrite, shares: &mut [Share]) {
         return;
     };
     if shares.iter().any(|share| share.host_rewrite.is_some()) {
-        for share in shares {
+        let has_own = |share: &Share| share.rewrite.as_ref().is_some_and(|own| own.host.is_some());
+        for share in shares.iter_mut().filter(|share| !has_own(share)) {
             share.host_rewrite.get_or_insert_with(|| host.clone());
         }
         rewrite.host = None;
@@ -121,10 +116,14 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),
                     host_rewrite: None,
+                    rewrite: None,
                     filters: RouteFilters::default(),
                 };
                 backend_filters(c, rule, reference, i, &mut share).map(|rewrite| {
-                    shares.of_single = rewrite;
+                    match c.n_references {
+                        1 => shares.of_single = rewrite,
+                        _ => share.rewrite = rewrite.is_any().then(|| Box::new(rewrite)),
+                    }
                     share
                 })
             }
@@ -201,7 +200,7 @@ fn backend_filters(
                     Some(HostRewrite::Literal(host)) => share.host_rewrite = Some(host),
                     _ => {}
                 }
-                of_single.path = rewrite.path;
+                of_single.path = rewrite.path.or(of_single.path);
             }
             (RouteFilterType::ExtensionRef, f) if f.extension_ref.is_some() => {
                 let done = extension::apply_to_backend(c, f.extension_ref.as_deref()?, &mut of_single, share);

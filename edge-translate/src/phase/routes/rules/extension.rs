@@ -85,7 +85,7 @@ pub(super) fn apply(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, fil
 pub(super) fn apply_to_backend(
     c: &mut Compilation<'_, '_>,
     reference: &LocalObjectRef,
-    of_single: &mut Rewrite,
+    own: &mut Rewrite,
     share: &mut Share,
 ) -> Result<(), Problem> {
     if is_of_services(c, reference) {
@@ -98,11 +98,6 @@ pub(super) fn apply_to_backend(
     let refused = [
         (spec.direct_response.is_some(), "directResponse"),
         (!spec.matches.is_empty(), "matches"),
-        // The host of a share can only be a fixed name, and its path is that of the rule.
-        (
-            rewrite.is_some() && c.n_references > 1,
-            "urlRewrite beside other backends",
-        ),
     ];
     if let Some((_, field)) = refused.iter().find(|(is_set, _)| *is_set) {
         let message = format!("HTTPRouteFilter {field} is not supported within BackendRef");
@@ -110,15 +105,15 @@ pub(super) fn apply_to_backend(
     }
     if let Some(rewrite) = rewrite {
         let rewrite = rewrite_of(c, rewrite);
-        let is_twice = (rewrite.host.is_some() && of_single.host.is_some())
-            || (rewrite.path.is_some() && of_single.path.is_some());
+        let has_host = own.host.is_some() || share.host_rewrite.is_some();
+        let is_twice = (rewrite.host.is_some() && has_host) || (rewrite.path.is_some() && own.path.is_some());
         if is_twice {
             let message = "Cannot configure multiple URL rewrites of one kind within BackendRef";
             return Err(Problem::new("UnsupportedRefValue", message.to_owned()));
         }
-        of_single.host = rewrite.host.or(of_single.host.take());
-        of_single.path = rewrite.path.or(of_single.path.take());
-        of_single.forwarded_host = rewrite.forwarded_host;
+        own.host = rewrite.host.or(own.host.take());
+        own.path = rewrite.path.or(own.path.take());
+        own.forwarded_host = rewrite.forwarded_host;
     }
     if spec.credential_injection.is_some() {
         let credential = injected(c, id, filter).map_err(|why| Problem::new("InvalidBackendFilters", invalid(&why)))?;

@@ -46,10 +46,32 @@ pub(super) struct Unknown;
 
 /// A rewrite of host and path.
 #[derive(Default, Clone)]
-pub(super) struct Rewrite {
-    pub(super) host: Option<HostRewrite>,
-    pub(super) path: Option<PathRewrite>,
-    pub(super) forwarded_host: ForwardedHost,
+pub(in crate::phase::routes) struct Rewrite {
+    /// Of the host.
+    pub(in crate::phase::routes) host: Option<HostRewrite>,
+    /// Of the path.
+    pub(in crate::phase::routes) path: Option<PathRewrite>,
+    /// Whether the backend learns of the host that was rewritten.
+    pub(in crate::phase::routes) forwarded_host: ForwardedHost,
+}
+
+impl Rewrite {
+    /// Whether it rewrites anything.
+    pub(super) fn is_any(&self) -> bool {
+        self.host.is_some() || self.path.is_some()
+    }
+
+    /// This, and that of the rule where this says nothing.
+    pub(in crate::phase::routes) fn over(self, rule: Self) -> Self {
+        Self {
+            host: self.host.or(rule.host),
+            path: self.path.or(rule.path),
+            forwarded_host: match self.forwarded_host {
+                ForwardedHost::Told => rule.forwarded_host,
+                ForwardedHost::Untold => ForwardedHost::Untold,
+            },
+        }
+    }
 }
 
 /// Compiles the filters of a rule.

@@ -46,6 +46,7 @@ fn is_bare(share: &Share) -> bool {
     share.request_headers.is_empty()
         && share.response_headers.is_empty()
         && share.host_rewrite.is_none()
+        && share.rewrite.is_none()
         && share.filters.is_empty()
 }
 
