@@ -203,19 +203,18 @@ impl Control {
     ///
     /// # Errors
     /// When it can't be used; what it was before stays.
-    pub fn put_secret_of_server(&self, cluster: &str, secret: &ProtoSecret) -> Result<(), String> {
-        let key = SecretKey::Server {
-            cluster: cluster.to_owned(),
-            name: secret.name.clone(),
-        };
-        let put = self.assembly.borrow_mut().put_secret_message(key, secret);
+    pub fn put_secret_of_server(&self, cluster: &str, secret: &ProtoSecret, version: &str) -> Result<(), String> {
+        let mut assembly = self.assembly.borrow_mut();
+        assembly.tell_time(SystemTime::now());
+        let put = assembly.put_secret_of_server(cluster, secret, version);
         put.map_err(|error| error.to_string())
     }
 
     /// Activates and publishes whatever is ready.
     pub fn settle(self: &Rc<Self>) {
-        self.load_files();
-        self.ask_servers();
+        let elsewhere = self.read(Assembly::wanted_elsewhere);
+        self.load_files(&elsewhere.files);
+        self.ask_servers(elsewhere.of_servers);
         self.activate();
         if self.watch_health() {
             self.activate();
@@ -325,8 +324,7 @@ impl Control {
     }
 
     /// Tells those who ask servers of secrets what is wanted of them.
-    fn ask_servers(&self) {
-        let wanted = self.read(Assembly::wanted_of_servers);
+    fn ask_servers(&self, wanted: OfServers) {
         self.of_servers.send_if_modified(|current| {
             let differs = *current != wanted;
             *current = wanted;
@@ -335,25 +333,27 @@ impl Control {
     }
 
     /// Reads the files with secrets that are wanted; one that did not change costs a read and a hash.
-    fn load_files(&self) {
-        let wanted = self.assembly.borrow().wanted_files();
-        let known: Vec<SecretKey> = self.files.borrow().keys().cloned().collect();
-        if wanted.iter().all(|key| known.contains(key)) {
-            return;
+    fn load_files(&self, wanted: &[SecretKey]) {
+        let is_known = |key: &SecretKey| self.files.borrow().contains_key(key);
+        if !wanted.iter().all(is_known) {
+            self.reload(wanted);
         }
-        self.reload_files();
     }
 
     /// Reads every wanted file again. A file that can't be used leaves the secret as it was.
     pub fn reload_files(&self) {
-        let wanted = self.assembly.borrow().wanted_files();
-        for key in wanted {
-            let SecretKey::File { path, name } = &key else { continue };
+        let wanted = self.read(Assembly::wanted_elsewhere);
+        self.reload(&wanted.files);
+    }
+
+    fn reload(&self, files: &[SecretKey]) {
+        for key in files {
+            let SecretKey::File { path, name } = key else { continue };
             let hash = std::fs::read(path).map(|bytes| xxh3_64(&bytes)).unwrap_or(0);
             let known = self
                 .files
                 .borrow()
-                .get(&key)
+                .get(key)
                 .filter(|(known, _)| *known == hash)
                 .map(|(_, secret)| secret.clone());
             let secret = match known {
@@ -369,7 +369,7 @@ impl Control {
             // The certificates that it names are read in here.
             match self.assembly.borrow_mut().put_secret_message(key.clone(), &secret) {
                 Ok(()) => {
-                    self.files.borrow_mut().insert(key, (hash, secret));
+                    self.files.borrow_mut().insert(key.clone(), (hash, secret));
                 }
                 Err(error) => tracing::error!(path, name, %error, "cannot use a secret"),
             }

@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use crate::admin::{Admin, Answer, parameter};
 use crate::xds::Kind;
-use crate::xds::assembly::Origin;
 use crate::xds::assembly::view::{ResourceView, ViewState};
+use crate::xds::assembly::{Assembly, Origin};
 
 /// `/config_dump`
 pub(super) async fn config_dump(admin: &Admin, query: &str) -> Answer {
@@ -81,21 +81,38 @@ pub(super) fn sections(admin: &Admin, with_endpoints: bool) -> Vec<Any> {
             });
         }
         sections.push(pack(&tables));
-        let dynamic_active_secrets = assembly
-            .resources(Kind::Secret)
-            .iter()
-            .map(|view| DynamicSecret {
-                name: view.name.to_owned(),
-                version_info: view.version.to_owned(),
-                ..DynamicSecret::default()
-            })
-            .collect();
-        sections.push(pack(&SecretsConfigDump {
-            dynamic_active_secrets,
-            ..SecretsConfigDump::default()
-        }));
+        sections.push(pack(&secrets(assembly)));
     });
     sections
+}
+
+/// Secrets by name and version, of the stream and of servers of secrets; what these haven't sent is warming.
+fn secrets(assembly: &Assembly) -> SecretsConfigDump {
+    let of_stream = assembly.resources(Kind::Secret);
+    let of_stream = of_stream.iter().map(|view| DynamicSecret {
+        name: view.name.to_owned(),
+        version_info: view.version.to_owned(),
+        ..DynamicSecret::default()
+    });
+    let sent: Vec<_> = assembly.secrets_of_servers().collect();
+    let of_servers = sent.iter().map(|(name, version, updated)| DynamicSecret {
+        name: (*name).to_owned(),
+        version_info: (*version).to_owned(),
+        last_updated: timestamp(*updated),
+        ..DynamicSecret::default()
+    });
+    let wanted = assembly.wanted_elsewhere().of_servers.into_values().flatten();
+    let missing = wanted.filter(|name| sent.iter().all(|(known, ..)| known != name));
+    SecretsConfigDump {
+        dynamic_active_secrets: of_stream.chain(of_servers).collect(),
+        dynamic_warming_secrets: missing
+            .map(|name| DynamicSecret {
+                name,
+                ..DynamicSecret::default()
+            })
+            .collect(),
+        ..SecretsConfigDump::default()
+    }
 }
 
 /// Type, name and reason of a rejected resource.

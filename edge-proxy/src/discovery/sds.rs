@@ -161,7 +161,9 @@ impl Stream<'_> {
             if !request.resource_names.contains(&secret.name) {
                 return Ok(());
             }
-            let put = self.control.put_secret_of_server(self.server, &secret);
+            let put = self
+                .control
+                .put_secret_of_server(self.server, &secret, &response.version_info);
             put.map_err(|error| format!("{}: {error}", secret.name))
         });
         let wrong: Vec<String> = taken.filter_map(Result::err).collect();

@@ -58,6 +58,8 @@ pub struct Assembly {
     tables: BTreeMap<Arc<str>, Held<CompiledTable>>,
     secret_versions: BTreeMap<String, String>,
     secrets: Secrets,
+    /// Which version servers of secrets have sent, and when.
+    served: BTreeMap<SecretKey, (String, SystemTime)>,
     resolved: BTreeMap<Arc<str>, Resolved>,
     /// Clusters whose hosts have all been probed.
     warm: BTreeSet<Arc<str>>,
@@ -131,6 +133,7 @@ impl Assembly {
             tables: BTreeMap::new(),
             secret_versions: BTreeMap::new(),
             secrets: Secrets::new(),
+            served: BTreeMap::new(),
             resolved: BTreeMap::new(),
             warm: BTreeSet::new(),
             failures: BTreeMap::new(),
@@ -341,6 +344,22 @@ impl Assembly {
         self.put_secret_message(SecretKey::Named(resource.name.clone()), &message)?;
         self.secret_versions
             .insert(resource.name.clone(), resource.version.clone());
+        Ok(())
+    }
+
+    /// Takes a version of a secret from the server that has it.
+    pub fn put_secret_of_server(
+        &mut self,
+        cluster: &str,
+        message: &ProtoSecret,
+        version: &str,
+    ) -> Result<(), Rejection> {
+        let key = SecretKey::Server {
+            cluster: cluster.to_owned(),
+            name: message.name.clone(),
+        };
+        self.put_secret_message(key.clone(), message)?;
+        self.served.insert(key, (version.to_owned(), self.now));
         Ok(())
     }
 

@@ -293,22 +293,57 @@ fn what_is_rejected_at_the_start_keeps_nothing_else_closed() {
     assert_eq!(assembly.snapshot().route_tables.iter().flatten().count(), 2);
 }
 
-#[test]
-fn a_listener_without_its_certificate_keeps_no_other_closed() {
-    let mut assembly = assembly();
-    put(&mut assembly, Kind::Listener, listener("plain", "r"));
-    put(&mut assembly, Kind::Routes, routes("r", "a"));
+/// A listener `tls` whose certificate `c` comes from there.
+fn secure(source: &str) -> Incoming {
     let tls = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
     let mut message = ProtoListener::decode(listener("tls", "r").body).expect("a listener");
     let socket = format!(
         "{{name: tls, typed_config: {{\"@type\": {tls}, common_tls_context: {{tls_certificate_sds_secret_configs: \
-         [{{name: c, sds_config: {{ads: {{}}}}}}]}}}}}}"
+         [{{name: c, sds_config: {source}}}]}}}}}}"
     );
     message.filter_chains[0].transport_socket =
         Some(edge_xds::json::from_json(serde_yaml::from_str(&socket).expect("YAML")).expect("a socket"));
     let mut resource = listener("tls", "r");
     resource.body = message.encode_to_vec().into();
-    put(&mut assembly, Kind::Listener, resource);
+    resource
+}
+
+#[test]
+fn what_servers_of_secrets_have_sent_is_told_until_nobody_wants_it() {
+    let mut assembly = assembly();
+    let source = "{api_config_source: {api_type: GRPC, transport_api_version: V3, grpc_services: \
+                  [{envoy_grpc: {cluster_name: agent}}]}, resource_api_version: V3}";
+    put(&mut assembly, Kind::Listener, secure(source));
+    let wanted = assembly.wanted_elsewhere();
+    assert!(wanted.files.is_empty());
+    assert_eq!(
+        wanted.of_servers,
+        [("agent".to_owned(), ["c".to_owned()].into())].into()
+    );
+    let sent = |assembly: &Assembly| {
+        let sent = assembly.secrets_of_servers();
+        sent.map(|(name, version, _)| format!("{name} {version}"))
+            .collect::<Vec<_>>()
+    };
+    assert!(sent(&assembly).is_empty());
+    let secret = serde_yaml::from_str("{name: c, generic_secret: {secret: {inline_string: x}}}").expect("YAML");
+    let secret = edge_xds::json::from_json(secret).expect("a secret");
+    assembly
+        .put_secret_of_server("agent", &secret, "7")
+        .expect("a good secret");
+    assert_eq!(sent(&assembly), ["c 7"]);
+    assembly.apply(Kind::Listener, Origin::Dynamic, &[], &["tls".to_owned()]);
+    assembly.settle();
+    assembly.forget_unwanted();
+    assert!(sent(&assembly).is_empty());
+}
+
+#[test]
+fn a_listener_without_its_certificate_keeps_no_other_closed() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Listener, listener("plain", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    put(&mut assembly, Kind::Listener, secure("{ads: {}}"));
     assert!(!assembly.listeners_ready());
     // The server says that there is no such secret.
     assembly.apply(Kind::Secret, Origin::Dynamic, &[], &["c".to_owned()]);

@@ -29,6 +29,15 @@ pub struct ResourceView<'a> {
     pub state: ViewState,
 }
 
+/// Secrets that are wanted of others than the stream.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    /// Files to read.
+    pub files: Vec<SecretKey>,
+    /// Names, by the cluster of the server that has them.
+    pub of_servers: BTreeMap<String, BTreeSet<String>>,
+}
+
 /// Progress of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewState {
@@ -79,24 +88,29 @@ impl Assembly {
         self.secrets.contains_key(&SecretKey::Named(name.to_owned())) && !self.secret_versions.contains_key(name)
     }
 
-    /// The files with secrets to read.
-    pub fn wanted_files(&self) -> Vec<SecretKey> {
-        self.wanted_secrets()
-            .into_iter()
-            .filter(|key| matches!(key, SecretKey::File { .. }))
-            .cloned()
-            .collect()
-    }
-
-    /// What is wanted of servers of secrets: names, by the server's cluster.
-    pub fn wanted_of_servers(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    /// The secrets that are wanted of others than the stream.
+    pub fn wanted_elsewhere(&self) -> Elsewhere {
+        let mut elsewhere = Elsewhere::default();
         for key in self.wanted_secrets() {
-            if let SecretKey::Server { cluster, name } = key {
-                wanted.entry(cluster.clone()).or_default().insert(name.clone());
+            match key {
+                SecretKey::File { .. } => elsewhere.files.push(key.clone()),
+                SecretKey::Server { cluster, name } => {
+                    let of_server = elsewhere.of_servers.entry(cluster.clone()).or_default();
+                    of_server.insert(name.clone());
+                }
+                SecretKey::Named(_) => {}
             }
         }
-        wanted
+        elsewhere
+    }
+
+    /// What servers of secrets have sent, by name, with the version and the time of it.
+    pub fn secrets_of_servers(&self) -> impl Iterator<Item = (&str, &str, SystemTime)> {
+        let told = self.served.iter();
+        told.filter_map(|(key, (version, updated))| match key {
+            SecretKey::Server { name, .. } => Some((name.as_str(), version.as_str(), *updated)),
+            SecretKey::Named(_) | SecretKey::File { .. } => None,
+        })
     }
 
     /// The clusters whose host names must be resolved.
@@ -166,6 +180,7 @@ impl Assembly {
             SecretKey::Server { .. } => wanted.contains(key),
             _ => true,
         });
+        self.served.retain(|key, _| wanted.contains(key));
     }
 
     /// Whether a listener, in any version that may still serve, uses this address.
