@@ -93,8 +93,7 @@ pub struct ProtocolUpgradeConfig {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectConfig {
-    /// Sends what is in the tunnel on as TCP. Without it the backend is a proxy that gets CONNECT itself, which edge-proxy
-    /// refuses.
+    /// Sends what is in the tunnel on as TCP. Without it the backend is a proxy that gets CONNECT itself.
     pub terminate: Option<bool>,
 }
 

@@ -238,7 +238,7 @@ pub struct ClientConnection {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.closeDelay) || has(self.value)", "closeDelay can only be configured when value is set"))]
 pub struct ConnectionLimit {
-    /// Open connections of a listener.
+    /// Open connections of a listener. A TLS listener counts for each of its routes by itself, and HTTP/3 counts apart.
     #[schemars(range(min = 1))]
     pub value: Option<i64>,
     /// Wait before a refused connection is closed.

@@ -108,7 +108,7 @@ pub use infra::{
 pub use list::{Chunk, List};
 pub use listener::{
     Carrier, CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
-    HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
+    Hello, HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
 };
 pub use login::{
     Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
@@ -128,9 +128,9 @@ pub use text::Text;
 pub use token::{KeySet, Rerouting, TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken};
 pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};
 pub use upstream::{
-    CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, HealthLog, Http2Keepalive, Http2Settings, HttpProbe,
-    HttpVersion, LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad, RetryBudget,
-    TcpKeepalive, UpstreamSettings,
+    CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, HealthLog, Http1Upstream, Http2Keepalive, Http2Settings,
+    HttpProbe, HttpVersion, LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad,
+    RetryBudget, TcpKeepalive, UpstreamSettings,
 };
 pub use workload::{
     AutoscalerSettings, BudgetSettings, ClusterSettings, ContainerSettings, ObjectPatch, PodSettings, ServiceKind,

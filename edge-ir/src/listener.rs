@@ -26,6 +26,9 @@ pub struct Listener {
     /// What its chains are carried by.
     #[serde(default, skip_serializing_if = "Carrier::is_tcp")]
     pub carrier: Carrier,
+    /// Whether it is looked at how TLS begins: what server a client asks for.
+    #[serde(default, skip_serializing_if = "Hello::is_unread")]
+    pub hello: Hello,
     /// What takes datagrams, when this is a UDP socket; such a socket has no chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<StreamProxy>,
@@ -37,6 +40,23 @@ pub struct Listener {
     pub default_chain: Option<FilterChain>,
     /// The Gateway listeners behind this socket.
     pub origins: Origins,
+}
+
+/// Whether it is looked at how connections of TLS begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Hello {
+    /// It isn't: nothing is said of TLS.
+    #[default]
+    Unread,
+    /// It is. The chains by server name need it, and so do logs that tell the name.
+    Read,
+}
+
+impl Hello {
+    fn is_unread(&self) -> bool {
+        *self == Self::Unread
+    }
 }
 
 /// What carries the connections of a socket.

@@ -3,7 +3,7 @@
 //! The default is what every cluster has that nobody said anything about; only what differs is written, so that a field
 //! which this version doesn't have yet changes nothing when it comes.
 
-use crate::Timeout;
+use crate::{HeaderCase, Timeout, Trailers};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ pub struct UpstreamSettings {
     /// Name resolution.
     #[serde(skip_serializing_if = "is_default")]
     pub dns: Option<DnsSettings>,
+    /// HTTP/1.
+    #[serde(skip_serializing_if = "is_default")]
+    pub http1: Http1Upstream,
     /// HTTP/2.
     #[serde(skip_serializing_if = "is_default")]
     pub http2: Option<Http2Settings>,
@@ -68,10 +71,34 @@ pub struct UpstreamSettings {
 }
 
 impl UpstreamSettings {
+    /// The same with these settings of HTTP/1.
+    pub fn with_http1(shared: &Arc<Self>, http1: Http1Upstream) -> Arc<Self> {
+        match shared.http1 == http1 {
+            true => Arc::clone(shared),
+            false => Arc::new(Self {
+                http1,
+                ..Self::clone(shared)
+            }),
+        }
+    }
+
     /// Whether nothing is asked that isn't usual.
     pub fn is_usual(shared: &Arc<Self>) -> bool {
         is_default(shared)
     }
+}
+
+/// What passes between clients and a backend that is spoken to in HTTP/1. Clients get it as far as their listener says
+/// the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Http1Upstream {
+    /// Trailers, in both directions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub trailers: Trailers,
+    /// The case of header names in responses.
+    #[serde(skip_serializing_if = "is_default")]
+    pub header_case: HeaderCase,
 }
 
 /// How endpoints are chosen.

@@ -13,6 +13,10 @@
 
 use std::{fmt, io};
 
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::Frame;
+
 pub mod body;
 pub(crate) mod buffers;
 pub mod chunked;
@@ -21,6 +25,34 @@ pub(crate) mod encode;
 pub mod framing;
 pub mod head;
 pub(crate) mod inbound;
+
+/// What becomes of trailers on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trailers {
+    /// They are dropped.
+    #[default]
+    Dropped,
+    /// They pass.
+    Passed,
+}
+
+impl Trailers {
+    /// By what the configuration says.
+    pub(crate) fn by(enabled: bool) -> Self {
+        match enabled {
+            true => Self::Passed,
+            false => Self::Dropped,
+        }
+    }
+
+    /// What passes of a frame that holds them.
+    pub(crate) fn of(self, frame: Frame<Bytes>) -> Option<HeaderMap> {
+        match self {
+            Self::Dropped => None,
+            Self::Passed => frame.into_trailers().ok(),
+        }
+    }
+}
 
 /// Why bytes are not the message that they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

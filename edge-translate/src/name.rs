@@ -17,7 +17,7 @@ mod table;
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
     InstanceId, LoadReports, ModuleId, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm,
-    SecretKey, Security, SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
+    SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,

@@ -140,6 +140,7 @@ pub(crate) fn listener(port: u16, table: &str) -> Arc<Listener> {
         ip_family: IpFamily::V4,
         socket: Default::default(),
         carrier: Default::default(),
+        hello: Default::default(),
         udp: None,
         chains: Vec::new(),
         default_chain: Some(chain(table, None)),
@@ -166,6 +167,7 @@ pub(crate) fn tls_listener(port: u16, table: &str, secret: &str) -> Arc<Listener
     };
     let plain = listener(port, table);
     Arc::new(Listener {
+        hello: edge_ir::Hello::Read,
         chains: vec![chain],
         default_chain: None,
         ..(*plain).clone()

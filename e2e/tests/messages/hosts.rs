@@ -235,6 +235,52 @@ fn connect_ends_at_the_proxy_where_a_route_says_so() {
     assert_eq!(others.load(Ordering::SeqCst), 0);
 }
 
+/// A backend that is a proxy: it grants tunnels to `h:80` alone, and sends back what comes through.
+fn proxy() -> SocketAddr {
+    listen(|stream| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && reader.read_until(b'\n', &mut head).is_ok_and(|read| read > 0) {}
+        let mut stream = stream;
+        if head.starts_with(b"CONNECT h:80 HTTP/1.1\r\n") && !head.windows(7).any(|part| part == b"upgrade") {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nx-proxy: 1\r\n\r\nheard ");
+            let _ = std::io::copy(&mut reader, &mut stream);
+        } else {
+            let _ = stream.write_all(b"HTTP/1.1 407 No\r\ncontent-length: 4\r\n\r\nwho?");
+        }
+    })
+}
+
+#[test]
+fn connect_goes_on_to_a_backend_that_is_a_proxy() {
+    let clusters = [cluster("proxy", &[endpoint(proxy())])];
+    let routes = json!([{"match": {"connect_matcher": {}}, "route": {
+        "cluster": "proxy", "upgrade_configs": [{"upgrade_type": "CONNECT"}],
+    }}]);
+    for (name, plane) in data_planes() {
+        let bench = Bench::with_clusters(&clusters, &plane, "x-edge", &[("passes", manager(&routes, &[]))]);
+        let ask = |authority: &str| {
+            let mut stream = bench.connect("passes");
+            write!(stream, "CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n\r\nhello").unwrap();
+            stream
+        };
+        let mut stream = ask("h:80");
+        let mut read = Vec::new();
+        while !read.ends_with(b"heard hello") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            read.push(byte[0]);
+        }
+        let text = String::from_utf8(read).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{name}: {text}");
+        assert!(text.contains("\r\nx-proxy: 1\r\n"), "{name}: {text}");
+        assert!(text.ends_with("\r\n\r\nheard hello"), "{name}: {text}");
+        stream.shutdown(Shutdown::Both).unwrap();
+        let refused = http::read_response(&mut BufReader::new(ask("other:80"))).unwrap();
+        assert_eq!((refused.status, &refused.body[..]), (407, &b"who?"[..]), "{name}");
+    }
+}
+
 #[test]
 fn headers_decide_what_is_tried_again() {
     let (limited, limits) = answering("503 Service Unavailable\r\nx-edge-ratelimited: true");

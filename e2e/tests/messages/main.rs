@@ -31,4 +31,5 @@ mod sessions;
 mod signatures;
 mod streams;
 mod traces;
+mod trailers;
 mod tunnels;

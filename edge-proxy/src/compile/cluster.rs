@@ -41,7 +41,7 @@ use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryB
 use crate::config::endpoint::Terms;
 use crate::config::endpoint::hashing::Hashing;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
-use crate::config::listener::Http2Options;
+use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
@@ -78,6 +78,7 @@ pub struct ClusterSpec {
 #[derive(Debug)]
 struct HttpOptions {
     protocol: UpstreamProtocol,
+    http1: Http1Upstream,
     http2: Http2Options,
     idle_timeout: Option<Duration>,
     max_connection_duration: Option<Duration>,
@@ -169,13 +170,13 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     })
 }
 
-/// Options of HTTP/1 have no effect on what is sent to hosts.
-fn http1(at: &At<'_>, options: Option<&Http1ProtocolOptions>) -> Result<(), Rejection> {
-    match protocol::http1(at, options)?.keeps_names {
-        // It is about the responses of its hosts.
-        true => Err(at.unsupported("header_key_format")),
-        false => Ok(()),
-    }
+/// What options of HTTP/1 say of what is sent to hosts and comes from them.
+fn http1(at: &At<'_>, options: Option<&Http1ProtocolOptions>) -> Result<Http1Upstream, Rejection> {
+    let options = protocol::http1(at, options)?;
+    Ok(Http1Upstream {
+        enable_trailers: options.enable_trailers,
+        keeps_names: options.keeps_names,
+    })
 }
 
 /// Of hosts that requests name none is chosen.
@@ -261,6 +262,7 @@ impl HttpOptions {
             } else {
                 UpstreamProtocol::Http1
             },
+            http1: Http1Upstream::default(),
             http2: protocol::http2(&at.field("http2_protocol_options"), http2)?,
             idle_timeout: None,
             max_connection_duration: None,
@@ -339,7 +341,7 @@ impl HttpOptions {
                     UpstreamProtocol::Http2
                 }
                 Some(ProtocolConfig::HttpProtocolOptions(options)) => {
-                    http1(Some(options))?;
+                    self.http1 = http1(Some(options))?;
                     UpstreamProtocol::Http1
                 }
                 Some(ProtocolConfig::Http3ProtocolOptions(_)) => {
@@ -348,7 +350,7 @@ impl HttpOptions {
                 None => UpstreamProtocol::Http1,
             },
             Some(UpstreamProtocolOptions::UseDownstreamProtocolConfig(options)) => {
-                http1(options.http_protocol_options.as_ref())?;
+                self.http1 = http1(options.http_protocol_options.as_ref())?;
                 self.http2 = http2(options.http2_protocol_options.as_ref())?;
                 UpstreamProtocol::Downstream
             }
@@ -360,7 +362,7 @@ impl HttpOptions {
                     ignore alternate_protocols_cache_options;
                     refuse http3_protocol_options
                 });
-                http1(http_protocol_options.as_ref())?;
+                self.http1 = http1(http_protocol_options.as_ref())?;
                 self.http2 = http2(http2_protocol_options.as_ref())?;
                 UpstreamProtocol::Auto
             }
@@ -514,6 +516,7 @@ impl ClusterSpec {
             idle_timeout: self.http.idle_timeout,
             max_connection_duration: self.http.max_connection_duration,
             max_requests_per_connection: self.http.max_requests_per_connection,
+            http1: self.http.http1,
             http2: self.http.http2,
             socket: self.options,
             health: HealthPolicy {

@@ -26,8 +26,8 @@ use crate::compile::{access_log, client_address, filter, route_table, tracing};
 use crate::config::RouteTableId;
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{
-    AddressRange, CertificateDetails, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HttpManager,
-    PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
+    AddressRange, CertificateDetails, Codec, Connect, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
+    HttpManager, PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 use crate::config::request_id::{RequestId, TracesInIds};
 
@@ -339,6 +339,7 @@ fn upgrades(at: &At<'_>, list: &[UpgradeConfig]) -> Result<Vec<Upgrade>, Rejecti
             Ok(Upgrade {
                 protocol: message.upgrade_type.to_ascii_lowercase().into(),
                 enabled: message.enabled.as_ref().is_none_or(|enabled| enabled.value),
+                connect: Connect::default(),
             })
         })
         .collect()

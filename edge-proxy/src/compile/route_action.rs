@@ -33,7 +33,7 @@ use crate::compile::route::{Edits, Levels, fraction};
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::RouteFilters;
-use crate::config::listener::Upgrade;
+use crate::config::listener::{Connect, Upgrade};
 use crate::config::route::{
     Action, ClusterChoice, DirectBody, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathRewrite, Redirect,
     RedirectPath, RedirectScheme, WeightedCluster, WeightedClusters,
@@ -309,25 +309,25 @@ fn upgrades(at: &At<'_>, list: &[ProtoUpgrade]) -> Result<Box<[Upgrade]>, Reject
             let at = at_list.index(index);
             fields!(at, message => ProtoUpgrade { upgrade_type, enabled, connect_config; ignore; refuse });
             let enabled = enabled.as_ref().is_none_or(|enabled| enabled.value);
-            if !upgrade_type.eq_ignore_ascii_case(Upgrade::CONNECT) {
-                // As in Envoy it says nothing of other upgrades.
-                let protocol = upgrade_type.to_ascii_lowercase().into();
-                return Ok(Upgrade { protocol, enabled });
-            }
-            match connect_config {
-                Some(config) => {
+            let is_connect = upgrade_type.eq_ignore_ascii_case(Upgrade::CONNECT);
+            let connect = match connect_config {
+                Some(config) if is_connect => {
                     let at = at.field("connect_config");
                     fields!(at, config => ConnectConfig { ; ignore; refuse proxy_protocol_config, allow_post });
+                    Connect::Here
                 }
-                None if enabled => {
-                    return Err(at
-                        .field("connect_config")
-                        .error("is required: this proxy sends CONNECT to no other proxy"));
-                }
-                None => {}
-            }
-            let protocol = Upgrade::CONNECT.into();
-            Ok(Upgrade { protocol, enabled })
+                // As in Envoy it says nothing of other upgrades.
+                Some(_) | None => Connect::Beyond,
+            };
+            let protocol = match is_connect {
+                true => Upgrade::CONNECT.into(),
+                false => upgrade_type.to_ascii_lowercase().into(),
+            };
+            Ok(Upgrade {
+                protocol,
+                enabled,
+                connect,
+            })
         })
         .collect()
 }

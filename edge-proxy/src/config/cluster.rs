@@ -9,7 +9,7 @@ use crate::config::ClusterId;
 use crate::config::dynamic::Naming;
 use crate::config::endpoint::{EndpointSet, Host};
 use crate::config::health::HealthPolicy;
-use crate::config::listener::Http2Options;
+use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::SocketOptions;
 use crate::config::tls::UpstreamTls;
@@ -63,6 +63,8 @@ pub struct Cluster {
     pub max_connection_duration: Option<Duration>,
     /// After that many requests a connection is closed.
     pub max_requests_per_connection: Option<u32>,
+    /// HTTP/1 settings.
+    pub http1: Http1Upstream,
     /// HTTP/2 settings.
     pub http2: Http2Options,
     /// Options of the connections' sockets.

@@ -16,7 +16,7 @@ use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
 use crate::config::header::HeaderSteps;
-pub use crate::config::protocol::{Http1Options, Http2Options};
+pub use crate::config::protocol::{Http1Options, Http1Upstream, Http2Options};
 use crate::config::request_id::RequestId;
 use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
@@ -524,6 +524,18 @@ pub struct Upgrade {
     pub protocol: Box<str>,
     /// False forbids it where a wider setting allows it.
     pub enabled: bool,
+    /// Where it ends, if it is CONNECT.
+    pub connect: Connect,
+}
+
+/// Where a CONNECT ends (RFC 9110 §9.3.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connect {
+    /// At a backend, which is a proxy and gets it as it came.
+    #[default]
+    Beyond,
+    /// Here: a backend gets what is in the tunnel.
+    Here,
 }
 
 impl Upgrade {

@@ -25,6 +25,15 @@ pub struct Http1Options {
     pub old_ones_wait: bool,
 }
 
+/// HTTP/1 settings of the upstream side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Http1Upstream {
+    /// Pass trailers on, in both directions.
+    pub enable_trailers: bool,
+    /// Clients in HTTP/1 see names of fields as hosts write them.
+    pub keeps_names: bool,
+}
+
 /// HTTP/2 settings, downstream or upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Options {

@@ -19,12 +19,12 @@ use crate::connection::{Command, Connection};
 use crate::fault::Fault;
 use crate::http::egress::{self, Echo};
 use crate::http::exchange::Exchange;
-use crate::http::ingress::Spelled;
 use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::Tunnel;
-use crate::http1::Malformed;
 use crate::http1::head::{Limits, Names, RequestHead, Unfinished};
 use crate::http1::inbound::Inbound;
+use crate::http1::{Malformed, Trailers};
+use crate::message::head::Spelled;
 use crate::message::incoming::Incoming;
 use crate::transport::Transport;
 use reply::{Asked, Reply};
@@ -138,8 +138,9 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
         version,
         keep_alive,
     };
+    let trailers = Trailers::by(connection.manager().http1.enable_trailers);
     let body = inbound
-        .begin(framing, expects_continue)
+        .begin(framing, expects_continue, trailers)
         .map_or(Incoming::Empty, Incoming::Http1);
     let mut parts: Parts = Request::new(()).into_parts().0;
     parts.method = method;

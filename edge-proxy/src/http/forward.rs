@@ -24,7 +24,7 @@ use crate::config::Snapshot;
 use crate::config::cluster::{ClusterEntry, LbPolicy, UpstreamProtocol};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::header::HeaderSteps;
-use crate::config::listener::{SchemeOverride, Upgrade};
+use crate::config::listener::{Connect, SchemeOverride, Upgrade};
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
 use crate::connection::Connection;
 use crate::fault::Fault;
@@ -196,7 +196,7 @@ pub(crate) async fn forward(
         named: named.map(Box::new),
         resolved,
     };
-    if forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT) {
+    if forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT) && connect_ends(settings) == Connect::Here {
         // Boxed: most requests never come here.
         return Box::pin(forwarding.connect(head)).await;
     }
@@ -290,10 +290,11 @@ fn speak(
 ) -> Result<Speak, Fault> {
     let cluster = &chosen.entry.cluster;
     match upgrade {
-        Some(Upgrade::CONNECT) => match allows_upgrade(settings, connection, Upgrade::CONNECT) {
-            true => Ok(Speak::Http1),
-            false => Err(Fault::UpgradeForbidden),
-        },
+        Some(Upgrade::CONNECT)
+            if allows_upgrade(settings, connection, Upgrade::CONNECT) && connect_ends(settings) == Connect::Here =>
+        {
+            Ok(Speak::Http1)
+        }
         None => Ok(Speak::of(cluster, connection.protocol)),
         Some(protocol)
             if allows_upgrade(settings, connection, protocol) && cluster.protocol != UpstreamProtocol::Http2 =>
@@ -302,6 +303,13 @@ fn speak(
         }
         Some(_) => Err(Fault::UpgradeForbidden),
     }
+}
+
+/// Where a CONNECT of the route ends.
+fn connect_ends(settings: &Forward) -> Connect {
+    let mut upgrades = settings.upgrades.iter();
+    let found = upgrades.find(|upgrade| &*upgrade.protocol == Upgrade::CONNECT);
+    found.map(|upgrade| upgrade.connect).unwrap_or_default()
 }
 
 fn allows_upgrade(settings: &Forward, connection: &Connection, protocol: &str) -> bool {

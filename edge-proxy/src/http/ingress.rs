@@ -7,8 +7,6 @@
 //! Smuggling (RFC 9112 §6.3): the message was framed by the codec before it comes here; fields about its framing are
 //! removed, and the codec towards the backend frames it anew.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -22,8 +20,7 @@ use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
 use crate::http::path::{Normalized, normalize};
-use crate::http1::head::Spelling;
-use crate::message::head::{Head, NotATarget};
+use crate::message::head::{Head, NotATarget, Spelled};
 
 mod client;
 #[cfg(test)]
@@ -33,10 +30,6 @@ pub(crate) use client::{X_REQUEST_ID, forwarded};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
-/// How the client wrote names of fields, among what a codec says of a request.
-#[derive(Clone)]
-pub(crate) struct Spelled(pub(crate) Arc<Spelling>);
 
 /// Why a request goes no further.
 #[derive(Debug, PartialEq, Eq)]

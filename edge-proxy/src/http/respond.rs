@@ -8,6 +8,7 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::clock::Kind;
+use crate::config::listener::Upgrade;
 use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
 use crate::http::edits::{self, Scene};
@@ -18,7 +19,7 @@ use crate::http::ingress::restore_upgrade;
 use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::Tunnel;
 use crate::message::Protocol;
-use crate::message::head::Head;
+use crate::message::head::{Head, Spelled};
 use crate::upstream::{HostPool, Lease};
 
 /// Makes the client's response. `head` is there when edits may speak of the request.
@@ -36,13 +37,15 @@ pub(crate) async fn respond(
     count(pool, answer.response.status());
     forwarding.exchange.answered_by_backend();
     pool.cells().upstream_rq_time.record(took);
-    if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+    let status = answer.response.status();
+    let is_tunnel = status.is_success() && forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT);
+    if is_tunnel || status == StatusCode::SWITCHING_PROTOCOLS {
         return Box::pin(switch(forwarding, answer, head)).await;
     }
     let Answer {
         response, lease, guard, ..
     } = answer;
-    let parts = response.into_parts().0;
+    let mut parts = response.into_parts().0;
     let mut headers = parts.headers;
     remove_hop_by_hop(&mut headers);
     let manager = connection.manager();
@@ -67,6 +70,9 @@ pub(crate) async fn respond(
     let mut response = Response::new(ResponseBody::Upstream(body));
     *response.status_mut() = parts.status;
     *response.headers_mut() = headers;
+    if let Some(spelled) = parts.extensions.remove::<Spelled>() {
+        response.extensions_mut().insert(spelled);
+    }
     response
 }
 
@@ -140,20 +146,25 @@ pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head)
     response
 }
 
-/// The backend has switched protocols: so does the client's connection.
+/// The backend has switched protocols, or granted a CONNECT: so does the client's connection.
 async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>) -> Response<ResponseBody> {
     let Answer {
         response, lease, guard, ..
     } = answer;
     let refused = || local_reply::of_fault(Fault::ProtocolError, Audience::Http);
-    // A backend that switches although nobody asked is broken.
+    let status = response.status();
+    // A backend that switches although nobody asked is broken, and so is one that switches in answer to CONNECT.
+    if (forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT)) != status.is_success() {
+        return refused();
+    }
     let (Some(protocol), Lease::Http1(http1)) = (forwarding.upgrade.clone(), lease) else {
         return refused();
     };
     let Some((upstream, early, counted)) = http1.into_transport() else {
         return refused();
     };
-    let mut headers = response.into_parts().0.headers;
+    let mut parts = response.into_parts().0;
+    let mut headers = parts.headers;
     remove_hop_by_hop(&mut headers);
     edit(&mut headers, &forwarding, head);
     if let Some(session) = &forwarding.session {
@@ -173,12 +184,19 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     };
     *exchange.tunnel.borrow_mut() = Some(tunnel);
     let mut response = Response::new(ResponseBody::Empty);
-    // Extended CONNECT is answered 200, and the stream itself is the tunnel (RFC 8441 §4).
-    if exchange.connection.protocol == Protocol::Http1 {
-        restore_upgrade(&mut headers, &protocol);
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    match exchange.connection.protocol {
+        _ if status.is_success() => *response.status_mut() = status,
+        // Extended CONNECT is answered 200, and the stream itself is the tunnel (RFC 8441 §4).
+        Protocol::Http2 => {}
+        Protocol::Http1 => {
+            restore_upgrade(&mut headers, &protocol);
+            *response.status_mut() = status;
+        }
     }
     headers.remove(header::CONTENT_LENGTH);
     *response.headers_mut() = headers;
+    if let Some(spelled) = parts.extensions.remove::<Spelled>() {
+        response.extensions_mut().insert(spelled);
+    }
     response
 }

@@ -4,7 +4,8 @@
 //! [`Client::poll_frame`] reads its body while it goes on sending. There is no task and no channel: whoever holds the
 //! connection polls it. A connection serves again when both sides of an exchange are complete and nothing is left over;
 //! bytes that nobody asked for, a response that came before the request was sent, and `connection: close` end it.
-//! Responses 1xx are skipped (RFC 9110 §15.2), except 101, after which the bytes belong to another protocol.
+//! Responses 1xx are skipped (RFC 9110 §15.2), except 101, after which the bytes belong to another protocol, as they do
+//! after a CONNECT that was granted.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -22,7 +23,7 @@ use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
 use crate::http1::encode::{self, BodyEncoder, OutgoingHead, Outlet};
 use crate::http1::head::{self, Limits, Names, ResponseHead, Unfinished};
-use crate::http1::{Failure, Malformed};
+use crate::http1::{Failure, Malformed, Trailers};
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -34,6 +35,15 @@ const LIMITS: Limits = Limits {
     bytes: 256 * 1024,
     fields: 100,
 };
+
+/// What passes the connection of what its two ends say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passing {
+    /// Trailers, in both directions.
+    pub(crate) trailers: Trailers,
+    /// How names of fields in responses were written.
+    pub(crate) names: Names,
+}
 
 /// Interim responses to one request. A backend that sends them without end would keep a core busy and answer nobody.
 const MOST_INTERIM: u8 = 64;
@@ -69,6 +79,7 @@ pub(crate) struct Client<B> {
     read: BytesMut,
     outlet: Outlet,
     upload: Option<Upload<B>>,
+    passing: Passing,
     state: State,
     keep_alive: bool,
     /// Bytes of the request in hand have been written.
@@ -88,9 +99,10 @@ pub(crate) struct Client<B> {
 
 impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
     /// Speaks HTTP/1.1 on a transport.
-    pub(crate) fn new(transport: Transport, buffers: Rc<Buffers>) -> Self {
+    pub(crate) fn new(transport: Transport, buffers: Rc<Buffers>, passing: Passing) -> Self {
         Self {
             transport,
+            passing,
             buffers,
             read: BytesMut::new(),
             outlet: Outlet::default(),
@@ -177,6 +189,10 @@ impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
     }
 
     fn take_head(&mut self) -> Result<Option<ResponseHead>, Malformed> {
+        let limits = Limits {
+            names: self.passing.names,
+            ..LIMITS
+        };
         loop {
             let State::Awaiting(method, unfinished) = &mut self.state else {
                 return Err(Malformed::Head);
@@ -185,10 +201,13 @@ impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
                 return Ok(None);
             }
             let mut headers = self.buffers.headers();
-            let parsed = head::response(&mut self.read, unfinished, LIMITS, method, &mut headers);
+            let asks_for_tunnel = *method == Method::CONNECT;
+            let parsed = head::response(&mut self.read, unfinished, limits, method, &mut headers);
             self.buffers.recycle_headers(headers);
             let Some(head) = parsed? else { return Ok(None) };
-            if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            // RFC 9110 §9.3.6: what follows is the tunnel's.
+            let is_tunnel = asks_for_tunnel && head.status.is_success();
+            if is_tunnel || head.status == StatusCode::SWITCHING_PROTOCOLS {
                 self.state = State::Switched;
                 return Ok(Some(head));
             }
@@ -288,8 +307,11 @@ impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
                         let last = upload.body.is_end_stream();
                         self.outlet.push(&mut upload.encoder, data, last).map(|()| last)
                     }
-                    // Trailers of requests are not passed on in HTTP/1 (RFC 9110 §6.5.1 leaves that to the sender).
-                    Err(_) => self.outlet.finish(upload.encoder, None).map(|()| true),
+                    // Whether trailers are passed on is for the sender to say (RFC 9110 §6.5.1).
+                    Err(frame) => {
+                        let trailers = self.passing.trailers.of(frame);
+                        self.outlet.finish(upload.encoder, trailers.as_ref()).map(|()| true)
+                    }
                 },
             };
             if ended.map_err(|_| Failure::Request)? {
@@ -333,11 +355,11 @@ impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
                     self.settle();
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                Ok(Step::Trailers(trailers)) => {
+                Ok(Step::Trailers(trailers)) if self.passing.trailers == Trailers::Passed => {
                     self.settle();
                     return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                 }
-                Ok(Step::End) => {
+                Ok(Step::Trailers(_) | Step::End) => {
                     self.settle();
                     return Poll::Ready(None);
                 }
@@ -402,7 +424,7 @@ impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
         self.is_reusable() && self.poll_read(&mut Context::from_waker(Waker::noop()), 1).is_pending()
     }
 
-    /// After a 101: the transport, and what was read behind the head.
+    /// After a 101, or a CONNECT that was granted: the transport, and what was read behind the head.
     pub(crate) fn into_transport(self) -> Option<(Transport, Bytes)> {
         matches!(self.state, State::Switched).then(|| (self.transport, self.read.freeze()))
     }

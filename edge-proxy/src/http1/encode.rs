@@ -13,7 +13,7 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
-use crate::http1::head::Spelling;
+use crate::http1::head::{self, Spelling};
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -119,7 +119,11 @@ pub(crate) struct OutgoingHead<'a> {
 pub(crate) fn request_head(out: &mut Vec<u8>, head: OutgoingHead<'_>, encoder: BodyEncoder) {
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(head.target.as_bytes());
+    match *head.method {
+        // RFC 9112 §3.2.3: whom the tunnel is to.
+        Method::CONNECT => out.extend_from_slice(head.authority.as_bytes()),
+        _ => out.extend_from_slice(head.target.as_bytes()),
+    }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let spelling = head.spelling;
     field(out, spelled(&header::HOST, spelling), head.authority.as_bytes());
@@ -153,15 +157,30 @@ pub(crate) enum Stay {
     Switch,
 }
 
+/// The head of a response to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseLines<'a> {
+    /// The version of the request.
+    pub(crate) version: Version,
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// All fields; those about framing and the connection are passed over.
+    pub(crate) headers: &'a HeaderMap,
+    /// How the backend wrote names, where that is kept.
+    pub(crate) spelling: Option<&'a Spelling>,
+    /// What is said about the connection.
+    pub(crate) stay: Stay,
+}
+
 /// Writes the head of a response to a client. `date` is the line to use when there is none (RFC 9110 §6.6.1).
-pub(crate) fn response_head(
-    out: &mut Vec<u8>,
-    version: Version,
-    status: StatusCode,
-    headers: &HeaderMap,
-    (encoder, stay): (BodyEncoder, Stay),
-    date: &[u8],
-) {
+pub(crate) fn response_head(out: &mut Vec<u8>, head: ResponseLines<'_>, encoder: BodyEncoder, date: &[u8]) {
+    let ResponseLines {
+        version,
+        status,
+        headers,
+        spelling,
+        stay,
+    } = head;
     out.extend_from_slice(if version == Version::HTTP_10 {
         b"HTTP/1.0 "
     } else {
@@ -174,7 +193,7 @@ pub(crate) fn response_head(
     // A status without content has no length (RFC 9110 §8.6); the answers to HEAD and 304 may tell that of another.
     let tells_length = encoder == BodyEncoder::Absent && !status.is_informational() && status != StatusCode::NO_CONTENT;
     let mut has_date = false;
-    fields(out, headers, None, |name| match *name {
+    fields(out, headers, spelling, |name| match *name {
         header::DATE => {
             has_date = true;
             false
@@ -184,14 +203,15 @@ pub(crate) fn response_head(
         header::CONNECTION => stay != Stay::Switch,
         _ => false,
     });
-    framing(out, encoder, None);
+    framing(out, encoder, spelling);
     if !has_date {
         out.extend_from_slice(date);
     }
+    let connection = spelled(&header::CONNECTION, spelling);
     match stay {
         Stay::Implied | Stay::Switch => {}
-        Stay::KeepAlive => field(out, b"connection", b"keep-alive"),
-        Stay::Close => field(out, b"connection", b"close"),
+        Stay::KeepAlive => field(out, connection, b"keep-alive"),
+        Stay::Close => field(out, connection, b"close"),
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -305,7 +325,7 @@ impl Outlet {
             BodyEncoder::Chunked => {
                 self.text.extend_from_slice(b"0\r\n");
                 if let Some(trailers) = trailers {
-                    fields(&mut self.text, trailers, None, |_| false);
+                    fields(&mut self.text, trailers, None, head::is_forbidden_in_trailers);
                 }
                 self.text.extend_from_slice(b"\r\n");
                 Ok(())

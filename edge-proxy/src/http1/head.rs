@@ -85,6 +85,8 @@ pub struct ResponseHead {
     pub framing: Framing,
     /// The backend takes another request on this connection.
     pub keep_alive: bool,
+    /// How names were written, where that is kept.
+    pub spelling: Option<Arc<Spelling>>,
 }
 
 /// Fields that are parsed without heap memory; also the usual limit.
@@ -146,11 +148,7 @@ pub fn request(
         let method = Method::from_bytes(request.method.unwrap_or("").as_bytes()).map_err(|_| Malformed::Head)?;
         let target = place(buffer, request.path.unwrap_or("").as_bytes());
         collect(buffer, request.headers, &mut fields)?;
-        let written = request.headers.iter().map(|field| place(buffer, field.name.as_bytes()));
-        let written: Vec<Place> = match limits.names {
-            Names::Lowered => Vec::new(),
-            Names::AsWritten => written.collect(),
-        };
+        let written = written(buffer, request.headers, limits.names);
         Ok(Some((len, method, target, request.version, written)))
     })?;
     let Some((len, method, target, version, written)) = parsed else {
@@ -198,9 +196,10 @@ pub fn response(
         let Status::Complete(len) = status else { return Ok(None) };
         let status = StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|_| Malformed::Head)?;
         collect(buffer, response.headers, &mut fields)?;
-        Ok(Some((len, status, response.version)))
+        let written = written(buffer, response.headers, limits.names);
+        Ok(Some((len, status, response.version, written)))
     })?;
-    let Some((len, status, version)) = parsed else {
+    let Some((len, status, version, written)) = parsed else {
         return unfinished.look_again(buffer, limits).map(|()| None);
     };
     if len > limits.bytes {
@@ -209,6 +208,7 @@ pub fn response(
     *unfinished = Unfinished::default();
     let bytes = buffer.split_to(len).freeze();
     let version = version_of(version);
+    let spelling = (limits.names == Names::AsWritten).then(|| Arc::new(spelling(&bytes, &fields, &written)));
     let notes = fill(headers, &bytes, &mut fields)?;
     let framing = notes.framing.of_response(status, method)?;
     Ok(Some(ResponseHead {
@@ -217,6 +217,7 @@ pub fn response(
         version,
         headers: std::mem::take(headers),
         framing,
+        spelling,
     }))
 }
 
@@ -259,7 +260,8 @@ fn has_bare_line_feed(bytes: &[u8]) -> bool {
     false
 }
 
-fn is_forbidden_in_trailers(name: &HeaderName) -> bool {
+/// Whether a field has no meaning behind a message, or the wrong one (RFC 9110 §6.5.1).
+pub(crate) fn is_forbidden_in_trailers(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "content-length"
@@ -316,6 +318,17 @@ fn collect(buffer: &[u8], fields: &[Header<'_>], placed: &mut Placed) -> Result<
         placed.push((name, place(buffer, field.value)));
     }
     Ok(())
+}
+
+/// Where names of fields lie, as far as that is kept.
+fn written(buffer: &[u8], fields: &[Header<'_>], names: Names) -> Vec<Place> {
+    match names {
+        Names::Lowered => Vec::new(),
+        Names::AsWritten => fields
+            .iter()
+            .map(|field| place(buffer, field.name.as_bytes()))
+            .collect(),
+    }
 }
 
 fn spelling(bytes: &Bytes, fields: &Placed, written: &[Place]) -> Spelling {

@@ -20,7 +20,7 @@ use crate::http1::chunked::Step;
 use crate::http1::encode::Outlet;
 use crate::http1::framing::Framing;
 use crate::http1::head::{self, Limits, RequestHead, Unfinished};
-use crate::http1::{Failure, Malformed};
+use crate::http1::{Failure, Malformed, Trailers};
 use crate::transport::Transport;
 
 /// RFC 9110 §15.2.1.
@@ -40,6 +40,7 @@ struct Inner {
     read: BytesMut,
     /// Of the body of the request in hand.
     decoder: Decoder,
+    trailers: Trailers,
     /// Which request that is.
     exchange: u64,
     interim: Interim,
@@ -69,6 +70,7 @@ impl Inbound {
             buffers,
             read: replay.into(),
             decoder: Decoder::Length(0),
+            trailers: Trailers::Dropped,
             exchange: 0,
             interim: Interim::None,
             room: READ,
@@ -105,9 +107,15 @@ impl Inbound {
     }
 
     /// The body of the request whose head was read last.
-    pub(crate) fn begin(self: &Rc<Self>, framing: Framing, expects_continue: bool) -> Option<InboundBody> {
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        framing: Framing,
+        expects_continue: bool,
+        trailers: Trailers,
+    ) -> Option<InboundBody> {
         let mut inner = self.0.borrow_mut();
         inner.decoder = Decoder::new(framing);
+        inner.trailers = trailers;
         inner.exchange += 1;
         inner.room = READ;
         inner.malformed = false;
@@ -258,8 +266,10 @@ impl Inner {
             let step = self.decoder.decode(&mut self.read);
             let frame = match step {
                 Ok(Step::Data(data)) => Some(Ok(Frame::data(data))),
-                Ok(Step::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
-                Ok(Step::End) => None,
+                Ok(Step::Trailers(trailers)) if self.trailers == Trailers::Passed => {
+                    Some(Ok(Frame::trailers(trailers)))
+                }
+                Ok(Step::Trailers(_) | Step::End) => None,
                 Err(malformed) => {
                     self.malformed = true;
                     Some(Err(malformed.into()))

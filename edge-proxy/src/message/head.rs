@@ -30,6 +30,10 @@ pub(crate) struct Head {
     pub(crate) spelling: Option<Arc<Spelling>>,
 }
 
+/// How the other end wrote names of fields, on a message that the codec hands on.
+#[derive(Clone, Debug)]
+pub(crate) struct Spelled(pub(crate) Arc<Spelling>);
+
 /// A text that can't be a path and query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotATarget;

@@ -42,7 +42,8 @@ impl Head {
             authority: &self.authority,
             headers: &self.headers,
             te_trailers: extras.te_trailers,
-            upgrade: extras.upgrade,
+            // CONNECT says it by itself.
+            upgrade: extras.upgrade.filter(|_| self.method != Method::CONNECT),
             spelling: self.spelling.as_deref(),
         }
     }

@@ -9,8 +9,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::config::listener::Http1Upstream;
+use crate::http1::Trailers;
 use crate::http1::buffers::Buffers;
-use crate::http1::client::Client;
+use crate::http1::client::{Client, Passing};
+use crate::http1::head::Names;
 use crate::message::body::RequestBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
@@ -33,10 +36,22 @@ pub(crate) struct Http1Connection {
 
 impl Http1Connection {
     /// Speaks HTTP/1 on a transport.
-    pub(crate) fn new(transport: Transport, buffers: Rc<Buffers>, guard: ConnectionGuard, now: Instant) -> Box<Self> {
+    pub(crate) fn new(
+        transport: Transport,
+        (buffers, options): (Rc<Buffers>, Http1Upstream),
+        guard: ConnectionGuard,
+        now: Instant,
+    ) -> Box<Self> {
+        let passing = Passing {
+            trailers: Trailers::by(options.enable_trailers),
+            names: match options.keeps_names {
+                true => Names::AsWritten,
+                false => Names::Lowered,
+            },
+        };
         Box::new(Self {
             local: transport.local(),
-            client: Client::new(transport, buffers),
+            client: Client::new(transport, buffers, passing),
             opened: now,
             idle_since: now,
             served: 0,
@@ -44,7 +59,7 @@ impl Http1Connection {
         })
     }
 
-    /// After a 101: HTTP is over; the byte stream and what was read behind the response.
+    /// After a 101, or a CONNECT that was granted: HTTP is over; the byte stream and what was read behind the response.
     pub(crate) fn into_transport(self) -> Option<(Transport, Bytes, ConnectionGuard)> {
         let (transport, early) = self.client.into_transport()?;
         Some((transport, early, self.guard))

@@ -14,7 +14,7 @@ use crate::http1::Failure;
 use crate::http1::head::ResponseHead;
 use crate::local::Local;
 use crate::message::body::{Broken, RequestBody};
-use crate::message::head::Head;
+use crate::message::head::{Head, Spelled};
 use crate::message::outgoing::{Outgoing, from_http2, into_http2};
 use crate::message::stream::StreamBody;
 use crate::upstream::Upstreams;
@@ -174,10 +174,18 @@ async fn send_http1(
     })
     .await?;
     match answered {
-        Ok(ResponseHead { status, headers, .. }) => {
+        Ok(ResponseHead {
+            status,
+            headers,
+            spelling,
+            ..
+        }) => {
             let mut response = Response::new(());
             *response.status_mut() = status;
             *response.headers_mut() = headers;
+            if let Some(spelling) = spelling {
+                response.extensions_mut().insert(Spelled(spelling));
+            }
             Ok(response)
         }
         Err(failure) => {

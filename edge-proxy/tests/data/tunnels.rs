@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use edge_proxy::config::listener::Upgrade;
+use edge_proxy::config::listener::{Connect, Upgrade};
 use edge_proxy::config::route::{Action, PathCondition};
 use http::Request;
 use http_body_util::Full;
@@ -37,6 +37,7 @@ fn proxy(backend: SocketAddr, others: SocketAddr) -> Proxy {
     ends_here.upgrades = [Upgrade {
         protocol: Upgrade::CONNECT.into(),
         enabled: true,
+        connect: Connect::Here,
     }]
     .into();
     let routes = vec![

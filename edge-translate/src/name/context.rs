@@ -1,10 +1,8 @@
-//! What policies decide, as values with numbers: equal decisions have equal numbers, so that whatever is made of them
-//! is made once and compared at a glance.
+//! What policies decide, as values with numbers: equal decisions have equal numbers, and are compared at a glance.
 //!
 //! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Decision`] for each rule; a
 //! [`Variant`] is the part of it that enters a cluster, [`Traffic`] what a policy makes of requests. A new kind of policy
-//! is a field of one or several. Number 0 stands for "nothing is decided",
-//! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
+//! is a field of one or several. Number 0 is "nothing is decided", as for nearly every route: it adds to no name.
 
 use super::{
     BackendId, FilterKey, Id, OutsideService, Placement, Sym,
@@ -18,8 +16,8 @@ use crate::{
     fact::WantedModule,
 };
 use edge_ir::{
-    AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter, RouteFilters,
-    RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
+    AccessRules, FilterInstance, FilterSettings, Http1Upstream, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter,
+    RouteFilters, RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -284,6 +282,17 @@ pub(crate) struct Variant {
     pub(crate) stat_name: Option<Arc<str>>,
 }
 
+/// What the place of a route brings to the clusters of its rules, whatever policies of traffic say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Surroundings {
+    /// Who encrypts what goes to backends.
+    pub(crate) encryption: Encryption,
+    /// What passes between the listener's clients and backends in HTTP/1.
+    pub(crate) http1: Http1Upstream,
+    /// The name under which clusters are counted.
+    pub(crate) stat_name: Option<Arc<str>>,
+}
+
 /// What clients see of the loads that backends report in headers of responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum LoadReports {
@@ -351,8 +360,8 @@ pub(crate) struct Decisions {
     suffixes: Table<VariantId, Arc<str>>,
     /// What a variant says of endpoints.
     placed: Table<VariantId, PlacementId>,
-    /// Variants of what policies of traffic say, by who encrypts and under which name clusters are counted.
-    of_traffic: Table<(Encryption, Option<Arc<str>>, TrafficId), VariantId>,
+    /// Variants of what policies of traffic say, by what is around them.
+    of_traffic: Table<(Surroundings, TrafficId), VariantId>,
     placements: Numbered<Placement>,
     filters: Numbered<FilterSettings>,
     /// What the filters of policies do together, by who brings them.
@@ -525,23 +534,17 @@ impl Decisions {
     }
 
     /// The number of what a policy of traffic changes about clusters.
-    pub(crate) fn variant_of(
-        &self,
-        encryption: Encryption,
-        stat_name: Option<&Arc<str>>,
-        traffic: TrafficId,
-    ) -> VariantId {
-        let by = (encryption, stat_name.cloned(), traffic);
-        self.of_traffic.get_or_make(by, || {
+    pub(crate) fn variant_of(&self, around: &Surroundings, traffic: TrafficId) -> VariantId {
+        self.of_traffic.get_or_make((around.clone(), traffic), || {
             let traffic = self.traffic(traffic);
             self.variant_id(Variant {
-                encryption,
+                encryption: around.encryption,
                 load_balancing: traffic.load_balancing.clone(),
                 placement: Arc::clone(&traffic.placement),
                 zone_preference: traffic.zone_preference,
                 routing: traffic.routing,
-                upstream: Arc::clone(&traffic.upstream),
-                stat_name: stat_name.cloned(),
+                upstream: UpstreamSettings::with_http1(&traffic.upstream, around.http1),
+                stat_name: around.stat_name.clone(),
             })
         })
     }

@@ -1,7 +1,7 @@
 //! What clients may do over HTTP, in the words of a connection manager.
 
 use super::{
-    common::{duration, extension, number, pings, text_matcher, yes},
+    common::{duration, extension, kept_case, number, pings, text_matcher, yes},
     mutation,
 };
 use edge_ir::{
@@ -14,7 +14,6 @@ use envoy_types::pb::{
         config::core::v3::{
             CidrRange, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, SchemeHeaderTransformation,
             http_protocol_options::HeadersWithUnderscoresAction,
-            http1_protocol_options::{HeaderKeyFormat, header_key_format::HeaderFormat},
         },
         extensions::{
             filters::network::http_connection_manager::v3::{
@@ -25,7 +24,6 @@ use envoy_types::pb::{
             },
             http::{
                 early_header_mutation::header_mutation::v3::HeaderMutation,
-                header_formatters::preserve_case::v3::PreserveCaseFormatterConfig,
                 original_ip_detection::{
                     custom_header::v3::CustomHeaderConfig,
                     xff::v3::{XffConfig, XffTrustedCidrs},
@@ -99,16 +97,6 @@ fn http1(settings: &Http1Settings) -> Option<Http1ProtocolOptions> {
         ..Default::default()
     };
     (options != Http1ProtocolOptions::default()).then_some(options)
-}
-
-fn kept_case() -> HeaderKeyFormat {
-    let formatter = PreserveCaseFormatterConfig::default();
-    HeaderKeyFormat {
-        header_format: Some(HeaderFormat::StatefulFormatter(extension(
-            "envoy.http.stateful_header_formatters.preserve_case",
-            formatter,
-        ))),
-    }
 }
 
 fn http2(settings: Http2Settings) -> Http2ProtocolOptions {

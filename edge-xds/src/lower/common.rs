@@ -11,9 +11,13 @@ use envoy_types::{
                 api_config_source::ApiType,
                 config_source::ConfigSourceSpecifier,
                 grpc_service::{EnvoyGrpc, TargetSpecifier},
+                http1_protocol_options::{HeaderKeyFormat, header_key_format::HeaderFormat},
                 socket_address::PortSpecifier,
             },
-            extensions::transport_sockets::tls::v3::SdsSecretConfig,
+            extensions::{
+                http::header_formatters::preserve_case::v3::PreserveCaseFormatterConfig,
+                transport_sockets::tls::v3::SdsSecretConfig,
+            },
             r#type::{
                 matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern},
                 v3::{FractionalPercent, Percent, fractional_percent::DenominatorType},
@@ -183,6 +187,17 @@ pub(super) fn text_matcher(text: &TextMatcher) -> StringMatcher {
     StringMatcher {
         match_pattern: Some(pattern),
         ignore_case: false,
+    }
+}
+
+/// Names of headers go on as they came.
+pub(super) fn kept_case() -> HeaderKeyFormat {
+    let formatter = PreserveCaseFormatterConfig::default();
+    HeaderKeyFormat {
+        header_format: Some(HeaderFormat::StatefulFormatter(extension(
+            "envoy.http.stateful_header_formatters.preserve_case",
+            formatter,
+        ))),
     }
 }
 

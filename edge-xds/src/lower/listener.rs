@@ -11,8 +11,8 @@ use super::{
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    Accepts, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily, Listener,
-    Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
+    Accepts, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, Hello, IpFamily,
+    Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
 };
 use envoy_types::{
     pb::{
@@ -140,10 +140,7 @@ fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
         };
         inspector("envoy.filters.listener.proxy_protocol", reader)
     });
-    let terminates = |chain: &FilterChain| chain.tls.is_some();
-    let is_secure = !listener.chains.is_empty() || listener.default_chain.iter().any(terminates);
-    let needs_hello = !listener.chains.is_empty() || (is_secure && !fingerprints.is_empty());
-    let hello = needs_hello.then(|| {
+    let hello = (listener.hello == Hello::Read).then(|| {
         let takes = |print| fingerprints.contains(&print).then_some(BoolValue { value: true });
         let reader = TlsInspector {
             enable_ja3_fingerprinting: takes(Fingerprint::Ja3),

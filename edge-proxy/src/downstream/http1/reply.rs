@@ -15,10 +15,12 @@ use http_body::Body;
 use crate::clock::Kind;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
+use crate::http1::Trailers;
 use crate::http1::buffers::Buffers;
-use crate::http1::encode::{self, BodyEncoder, Outlet, Stay};
+use crate::http1::encode::{self, BodyEncoder, Outlet, ResponseLines, Stay};
 use crate::http1::framing::has_content;
 use crate::http1::inbound::Inbound;
+use crate::message::head::Spelled;
 
 /// How the request came, as far as the response depends on it.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ pub(super) struct Reply {
     body: ResponseBody,
     ended: bool,
     /// The client gets trailers.
-    trailers: bool,
+    trailers: Trailers,
     /// The connection may serve again.
     pub(super) keep_alive: bool,
     /// The connection switches protocols.
@@ -62,7 +64,12 @@ impl Reply {
         response: Response<ResponseBody>,
     ) -> Self {
         let (parts, body) = response.into_parts();
-        let Parts { status, headers, .. } = parts;
+        let Parts {
+            status,
+            headers,
+            extensions,
+            ..
+        } = parts;
         let (encoder, ended) = encoder_of(asked, status, &body);
         let stays = inbound.begin_response();
         let keep_alive =
@@ -81,7 +88,14 @@ impl Reply {
         let mut outlet = Outlet::default();
         outlet.adopt(worker.buffers.writing());
         let date = worker.buffers.date(worker.clock.recent());
-        encode::response_head(outlet.text(), asked.version, status, &headers, (encoder, stay), &date);
+        let head = ResponseLines {
+            version: asked.version,
+            status,
+            headers: &headers,
+            spelling: extensions.get::<Spelled>().map(|spelled| &*spelled.0),
+            stay,
+        };
+        encode::response_head(outlet.text(), head, encoder, &date);
         worker.buffers.recycle_headers(headers);
         Self {
             exchange: Rc::clone(exchange),
@@ -91,7 +105,7 @@ impl Reply {
             encoder,
             body,
             ended,
-            trailers: connection.manager().http1.enable_trailers,
+            trailers: Trailers::by(connection.manager().http1.enable_trailers),
             keep_alive,
             switches,
         }
@@ -149,7 +163,7 @@ impl Reply {
                         self.outlet.push(&mut self.encoder, data, last).map(|()| last)
                     }
                     Err(frame) => {
-                        let trailers = frame.into_trailers().ok().filter(|_| self.trailers);
+                        let trailers = self.trailers.of(frame);
                         self.outlet.finish(self.encoder, trailers.as_ref()).map(|()| true)
                     }
                 },

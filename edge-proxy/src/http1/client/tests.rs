@@ -30,8 +30,13 @@ async fn pair() -> (TcpStream, TcpStream) {
 
 /// A client, and the backend's end of its connection.
 async fn client() -> (Client<RequestBody>, TcpStream) {
+    client_that_passes(Passing::default()).await
+}
+
+/// The same, for more of what its ends say.
+async fn client_that_passes(passing: Passing) -> (Client<RequestBody>, TcpStream) {
     let (ours, theirs) = pair().await;
-    (Client::new(Transport::Tcp(ours), Rc::default()), theirs)
+    (Client::new(Transport::Tcp(ours), Rc::default(), passing), theirs)
 }
 
 fn head(method: Method) -> Head {
@@ -46,7 +51,7 @@ fn head(method: Method) -> Head {
 async fn upload(framing: Framing) -> (RequestBody, TcpStream) {
     let (ours, theirs) = pair().await;
     let inbound = Inbound::new(Transport::Tcp(ours), Bytes::new(), Rc::default());
-    let body = inbound.begin(framing, false).unwrap();
+    let body = inbound.begin(framing, false, Trailers::Passed).unwrap();
     let arrival = Arrival::new(&Clock::new().timer(), None, None);
     (RequestBody::Stream(Incoming::Http1(body), arrival), theirs)
 }
@@ -231,6 +236,64 @@ fn bodies_are_sent_as_they_come_and_framed_anew() {
             let (answered, ()) = tokio::join!(answered, backend);
             assert_eq!(answered.unwrap().status, 200);
             assert!(client.is_reusable());
+        }
+    });
+}
+
+#[test]
+fn trailers_pass_in_both_directions_where_they_are_wanted() {
+    run(async {
+        for (trailers, request_ends, got) in [
+            (Trailers::Dropped, &b"hello\r\n0\r\n\r\n"[..], None),
+            (
+                Trailers::Passed,
+                b"hello\r\n0\r\nx-sum: 1\r\n\r\n",
+                Some(HeaderValue::from_static("2")),
+            ),
+        ] {
+            let names = Names::Lowered;
+            let (mut client, mut backend) = client_that_passes(Passing { trailers, names }).await;
+            let (body, mut downstream) = upload(Framing::Chunked).await;
+            client.begin(head(Method::POST).in_http1(Extras::default()), body);
+            let answered = poll_fn(|cx| client.poll_response(cx));
+            let backend = async {
+                read_until(&mut backend, b"\r\n\r\n").await;
+                let sent = b"5\r\nhello\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n";
+                downstream.write_all(sent).await.unwrap();
+                let read = read_until(&mut backend, request_ends).await;
+                assert!(!read.windows(6).any(|part| part == b"length"), "{read:?}");
+                backend
+                    .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 2\r\n\r\n")
+                    .await
+                    .unwrap();
+            };
+            let (answered, ()) = tokio::join!(answered, backend);
+            answered.unwrap();
+            let mut came = None;
+            while let Some(frame) = poll_fn(|cx| client.poll_frame(cx)).await {
+                came = frame.unwrap().into_trailers().ok().or(came);
+            }
+            assert_eq!(came.and_then(|mut fields| fields.remove("x-sum")), got);
+            assert!(client.is_reusable());
+        }
+    });
+}
+
+#[test]
+fn names_of_responses_are_kept_where_they_are_wanted() {
+    run(async {
+        for (names, kept) in [(Names::Lowered, None), (Names::AsWritten, Some(Bytes::from("X-Own")))] {
+            let trailers = Trailers::Dropped;
+            let (mut client, mut backend) = client_that_passes(Passing { trailers, names }).await;
+            backend
+                .write_all(b"HTTP/1.1 200 OK\r\nX-Own: 1\r\nContent-Length: 0\r\n\r\n")
+                .await
+                .unwrap();
+            client.begin(head(Method::GET).in_http1(Extras::default()), RequestBody::Empty);
+            let answered = poll_fn(|cx| client.poll_response(cx)).await.unwrap();
+            assert_eq!(answered.headers["x-own"], "1");
+            let spelling = answered.spelling.as_deref().and_then(|names| names.get("x-own"));
+            assert_eq!(spelling.cloned(), kept);
         }
     });
 }

@@ -48,14 +48,15 @@ fn a_response_is_framed_by_the_codec_and_has_a_date() {
     let of = |status: u16, fields: &[(&'static str, &'static str)], encoder, stay| {
         let status = StatusCode::from_u16(status).unwrap();
         text(|out| {
-            response_head(
-                out,
-                Version::HTTP_11,
+            let headers = headers(fields);
+            let head = ResponseLines {
+                version: Version::HTTP_11,
                 status,
-                &headers(fields),
-                (encoder, stay),
-                b"date: now\r\n",
-            )
+                headers: &headers,
+                spelling: None,
+                stay,
+            };
+            response_head(out, head, encoder, b"date: now\r\n")
         })
     };
     assert_eq!(
@@ -89,6 +90,27 @@ fn a_response_is_framed_by_the_codec_and_has_a_date() {
     assert_eq!(
         of(101, &upgrade, BodyEncoder::Absent, Stay::Switch),
         "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\ndate: then\r\n\r\n"
+    );
+}
+
+#[test]
+fn names_of_a_response_are_written_as_the_backend_wrote_them() {
+    let mut spelling = Spelling::with_capacity(3);
+    for written in ["X-Own", "Transfer-Encoding", "Connection"] {
+        let name: header::HeaderName = written.parse().unwrap();
+        spelling.insert(name, written.into());
+    }
+    let headers = headers(&[("x-own", "1"), ("x-added", "2"), ("date", "then")]);
+    let head = ResponseLines {
+        version: Version::HTTP_11,
+        status: StatusCode::OK,
+        headers: &headers,
+        spelling: Some(&spelling),
+        stay: Stay::Close,
+    };
+    assert_eq!(
+        text(|out| response_head(out, head, BodyEncoder::Chunked, b"")),
+        "HTTP/1.1 200 OK\r\nX-Own: 1\r\nx-added: 2\r\ndate: then\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     );
 }
 

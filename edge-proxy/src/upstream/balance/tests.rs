@@ -8,7 +8,7 @@ use crate::config::ClusterId;
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol};
 use crate::config::endpoint::hashing::{Hashing, Shape};
 use crate::config::endpoint::{Group, Health, HostAddress, Level, Terms};
-use crate::config::listener::Http2Options;
+use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::LoadWeights;
 use crate::config::socket::SocketOptions;
 use crate::stats::ClusterStats;
@@ -73,6 +73,7 @@ pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: Endpoi
         idle_timeout: None,
         max_connection_duration: None,
         max_requests_per_connection: None,
+        http1: Http1Upstream::default(),
         http2: Http2Options {
             max_concurrent_streams: 1,
             initial_stream_window: 65_535,

@@ -174,6 +174,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         upgrades: vec![edge_proxy::config::listener::Upgrade {
             protocol: "websocket".into(),
             enabled: true,
+            connect: edge_proxy::config::listener::Connect::default(),
         }],
         scheme: SchemeOverride::Downstream,
         forward_client_cert: ForwardClientCert::Sanitize,
@@ -239,6 +240,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         idle_timeout: Some(Duration::from_secs(60)),
         max_connection_duration: None,
         max_requests_per_connection: None,
+        http1: edge_proxy::config::listener::Http1Upstream::default(),
         http2: http2_options(),
         socket: SocketOptions::default(),
         health: edge_proxy::config::health::HealthPolicy::default(),

@@ -4,8 +4,8 @@ use super::Reader;
 use crate::{
     api::{BackendTrafficPolicy, Generic},
     name::{
-        Context, ContextId, Encryption, Extension, ExtensionId, FilterSettingsId, Held, InstanceId, PolicyInstance,
-        Security, SecurityId, Traffic, TrafficId, Variant, VariantId,
+        Context, ContextId, Extension, ExtensionId, FilterSettingsId, Held, InstanceId, PolicyInstance, Security,
+        SecurityId, Surroundings, Traffic, TrafficId, Variant, VariantId,
     },
 };
 use edge_ir::{FilterSettings, RouteFilters};
@@ -92,13 +92,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The number of what a policy of traffic changes about clusters.
-    pub(crate) fn variant_of(
-        &self,
-        encryption: Encryption,
-        stat_name: Option<&Arc<str>>,
-        traffic: TrafficId,
-    ) -> VariantId {
-        self.world.decisions().variant_of(encryption, stat_name, traffic)
+    pub(crate) fn variant_of(&self, around: &Surroundings, traffic: TrafficId) -> VariantId {
+        self.world.decisions().variant_of(around, traffic)
     }
 
     /// What a number of a variant stands for.

@@ -13,7 +13,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Encryption, Variant, VariantId},
 };
-use edge_ir::{LoadBalancing, UpstreamSettings};
+use edge_ir::{AppProtocol, Http1Upstream, HttpVersion, LoadBalancing, UpstreamSettings};
 use std::sync::Arc;
 
 /// How a cluster speaks to its backend.
@@ -79,6 +79,7 @@ pub(crate) fn wants_tls(reader: &Reader<'_>, port: BackendPort) -> bool {
 /// The backend as a context has it; none where nothing may go there. What changes none of its settings is the backend
 /// itself: one cluster, with one set of connections.
 pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, variant: VariantId) -> Option<BackendId> {
+    let variant = heeded(reader, backend.protocol, variant);
     if variant == VariantId::OWN {
         return is_usable(reader, backend.port).then_some(backend);
     }
@@ -100,4 +101,19 @@ pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, variant: Varia
         _ => variant,
     };
     Some(BackendId { variant, ..backend })
+}
+
+/// What a backend heeds of what a context asks: of HTTP/1 nothing, where HTTP/2 alone is spoken.
+fn heeded(reader: &Reader<'_>, protocol: AppProtocol, variant: VariantId) -> VariantId {
+    if variant == VariantId::OWN || protocol != AppProtocol::Http2 {
+        return variant;
+    }
+    let asked = reader.variant(variant);
+    if asked.upstream.http_version != HttpVersion::Backend || asked.upstream.http1 == Http1Upstream::default() {
+        return variant;
+    }
+    reader.variant_id(Variant {
+        upstream: UpstreamSettings::with_http1(&asked.upstream, Http1Upstream::default()),
+        ..Variant::clone(&asked)
+    })
 }

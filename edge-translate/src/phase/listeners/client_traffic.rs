@@ -2,11 +2,13 @@
 //!
 //! A policy is for a listener, for all of a ListenerSet or for all of a Gateway; the first of these there is stands
 //! alone. Listeners of a port share its socket, and plain HTTP listeners the whole connection: what their policies say
-//! of that must be the same. Where it isn't, the policies of single listeners and ListenerSets yield to what the others
-//! have in common; where these differ too, or there are none, to what is usual. A listener whose policy says something
-//! else serves nothing but 500 (`policies/effective`), over connections as its neighbours have them.
+//! of that must be the same. Where it isn't, the policies of single listeners and ListenerSets yield to what those of
+//! their Gateway, and its listeners without one, have in common; or else all yield to the Gateway's own listeners, or to
+//! the oldest ListenerSet, so that nobody who joins a port takes anything from who was there before. Where these differ
+//! among themselves, what is usual holds. A listener whose policy says something else serves nothing but 500
+//! (`policies/effective`), over connections as its neighbours have them; one that says nothing is told.
 
-use super::fleet::Candidate;
+use super::{finding::Finding, fleet::Candidate};
 use crate::{
     api::{Kind, Protocol},
     engine::reader::Reader,
@@ -15,8 +17,9 @@ use crate::{
         attachment::{self, Held},
         client::{ClientTls, ClientTraffic, Detection, Hostless, Http3},
     },
+    status::Condition,
 };
-use edge_ir::{Http10, SocketSettings};
+use edge_ir::{Http10, ProxyHeader, SocketSettings};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -162,21 +165,99 @@ fn agree(sharers: &mut [&mut Candidate]) {
     if let Some(common) = common(sharers, |_| true) {
         return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
     }
-    if let Some(socket) = together(sharers) {
+    share_header(sharers);
+    if let Some(socket) = together(sharers, |_| true) {
         let common = Common::Socket(socket);
         return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
     }
-    let wide = common(sharers, |sharer| breadth(sharer) != Some(Breadth::Part));
-    let wide = wide.unwrap_or_else(|| kinds.usual());
+    let holds = prevailing(sharers).unwrap_or_else(|| kinds.usual());
     let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
+    let have_it = sharers.iter().filter(|sharer| Common::of(sharer) == holds);
+    let have_it: Vec<&str> = have_it.map(|sharer| &*sharer.full_name).collect();
+    let have_it = have_it.join(", ");
     for (i, sharer) in sharers.iter_mut().enumerate() {
-        if Common::of(sharer) != wide {
+        if Common::of(sharer) != holds {
             let others = names.iter().enumerate().filter(|(j, _)| *j != i);
             let others: Vec<&str> = others.map(|(_, name)| &**name).collect();
             refuse(sharer, disagreement(&kinds, &others.join(", ")));
+            if let (Common::Connection(_), None) = (&kinds, &sharer.governed) {
+                let port = sharer.spec().port;
+                warn(
+                    sharer,
+                    format!(
+                        "Listeners of port {port} share connections, which are as older ones ({have_it}) have them."
+                    ),
+                );
+            }
         }
     }
-    sharers.iter_mut().for_each(|sharer| wide.put_into(sharer));
+    sharers.iter_mut().for_each(|sharer| holds.put_into(sharer));
+}
+
+/// Makes listeners that share no more than a socket read the same header before connections. Who says nothing of it, and
+/// comes behind somebody who does, has it too.
+fn share_header(sharers: &mut [&mut Candidate]) {
+    let read = sharers.iter().filter(|sharer| is_valid(sharer));
+    let mut read = read.map(|sharer| sharer.traffic.socket.proxy_header);
+    let first = read.next();
+    if read.all(|other| Some(other) == first) {
+        return;
+    }
+    let Some(Common::Socket(SocketSettings { proxy_header, .. })) = prevailing(sharers) else {
+        return;
+    };
+    for sharer in sharers.iter_mut() {
+        let own = sharer.traffic.socket.proxy_header;
+        if own == proxy_header || own != ProxyHeader::Unread || !is_valid(sharer) {
+            continue;
+        }
+        let mut traffic = (*sharer.traffic).clone();
+        traffic.socket.proxy_header = proxy_header;
+        sharer.traffic = Arc::new(traffic);
+        let what = match proxy_header {
+            ProxyHeader::Required => "must begin with",
+            ProxyHeader::Optional | ProxyHeader::Unread => "may begin with",
+        };
+        let port = sharer.spec().port;
+        warn(
+            sharer,
+            format!(
+                "Connections {what} a PROXY header: the policy of an older listener asks for it, and the listeners of \
+                 port {port} share its socket."
+            ),
+        );
+    }
+}
+
+/// Tells a listener what it has without asking for it.
+fn warn(candidate: &mut Candidate, why: String) {
+    let told = Condition::yes("Warning", "SharedPort", why);
+    candidate.findings.push(Finding::warning(told));
+}
+
+/// What holds where listeners say different things: what policies of the oldest Gateway, and its listeners without one,
+/// have in common, or else its own listeners, or those of the oldest ListenerSet. None where these don't agree either.
+fn prevailing(sharers: &[&mut Candidate]) -> Option<Common> {
+    let first = sharers.iter().find(|sharer| is_valid(sharer))?.id;
+    let of_gateway = |sharer: &Candidate| {
+        let is_wide = match breadth(sharer) {
+            Some(breadth) => breadth == Breadth::Gateway,
+            None => sharer.id.set.is_none(),
+        };
+        is_wide && sharer.id.gateway == first.gateway
+    };
+    let of_holder = |sharer: &Candidate| (sharer.id.gateway, sharer.id.set) == (first.gateway, first.set);
+    let agreed = |counts: &dyn Fn(&Candidate) -> bool| {
+        common(sharers, counts).or_else(|| together(sharers, counts).map(Common::Socket))
+    };
+    agreed(&of_gateway).or_else(|| agreed(&of_holder))
+}
+
+fn is_valid(candidate: &Candidate) -> bool {
+    candidate
+        .governed
+        .as_ref()
+        .is_none_or(|governed| governed.verdict.is_ok())
 }
 
 fn breadth(candidate: &Candidate) -> Option<Breadth> {
@@ -186,22 +267,21 @@ fn breadth(candidate: &Candidate) -> Option<Breadth> {
 /// What some of the listeners have in common; none where that isn't the same for all of them, or nobody is among them.
 /// Those with an invalid policy don't count.
 fn common(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
-    let is_valid = |sharer: &&&mut Candidate| sharer.governed.as_ref().is_none_or(|governed| governed.verdict.is_ok());
     let mut all = sharers
         .iter()
-        .filter(is_valid)
+        .filter(|sharer| is_valid(sharer))
         .filter(|sharer| counts(sharer))
         .map(|sharer| Common::of(sharer));
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
 }
 
-/// What listeners with valid policies ask of their socket together: each setting as those have it that ask for one. None
+/// What some of the listeners with valid policies ask of their socket together: each setting as those have it that ask for one. None
 /// where two ask for different ones, or where they differ about the header before connections, which every client of the
 /// port must send then.
-fn together(sharers: &[&mut Candidate]) -> Option<SocketSettings> {
-    let is_valid = |sharer: &&&mut Candidate| sharer.governed.as_ref().is_none_or(|governed| governed.verdict.is_ok());
-    let mut all = sharers.iter().filter(is_valid).map(|sharer| Common::of(sharer));
+fn together(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<SocketSettings> {
+    let valid = sharers.iter().filter(|sharer| is_valid(sharer) && counts(sharer));
+    let mut all = valid.map(|sharer| Common::of(sharer));
     let Common::Socket(mut joined) = all.next()? else {
         return None;
     };

@@ -111,8 +111,8 @@ pub(super) fn complete(findings: Vec<Finding>, holder: Kind) -> Vec<Condition> {
             }
         }
         Some(_) if leaves_it_serving => conditions.splice(0..0, [programmed(), accepted()]).for_each(drop),
-        // What a ListenerSet refers to without leave isn't accepted.
-        Some(reason @ ("InvalidCertificateRef" | "RefNotPermitted")) if !is_added || reason != "RefNotPermitted" => {
+        // What is referred to without leave isn't accepted.
+        Some("InvalidCertificateRef") => {
             conditions.splice(0..0, [not_programmed(), accepted()]).for_each(drop);
         }
         _ => {

@@ -65,7 +65,7 @@ pub(crate) struct SetListeners {
 
 impl GatewayListeners {
     /// Its own listeners and those of its ListenerSets, each as it stands in its object.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&ListenerState, &api::Listener)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&ListenerState, &api::Listener)> {
         let own = self.listeners.iter().map(|l| (l, &self.object.spec.listeners[l.index]));
         let added = self.sets.iter().flat_map(|set| {
             let spec = &set.object.spec.listeners;

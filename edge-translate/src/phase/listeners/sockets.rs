@@ -22,7 +22,7 @@ use crate::{
     },
 };
 use edge_ir::{
-    Carrier, DownstreamTls, FilterChain, GuardSet, HttpManager, IpFamily, Listener, Network, Origin, Origins,
+    Carrier, DownstreamTls, FilterChain, GuardSet, Hello, HttpManager, IpFamily, Listener, Network, Origin, Origins,
     PortProtocol, RouteTableName, Secret, ServerNames, SocketSettings, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -150,6 +150,7 @@ fn socket_settings(id: SocketId, served: &[SocketListener]) -> SocketSettings {
 /// What a socket does with what arrives.
 #[derive(Default)]
 struct Parts {
+    hello: Hello,
     chains: Vec<FilterChain>,
     default_chain: Option<FilterChain>,
     udp: Option<StreamProxy>,
@@ -169,6 +170,7 @@ fn listener(id: SocketId, bound: u16, served: &[SocketListener], ip_family: IpFa
         ip_family,
         socket: socket_settings(id, served),
         carrier: Carrier::Tcp,
+        hello: parts.hello,
         udp: parts.udp,
         chains: parts.chains,
         default_chain: parts.default_chain,
@@ -189,6 +191,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[SocketListener], bound: u16) -> P
                 continue;
             }
         };
+        parts.hello = Hello::Read;
         for chain in chains {
             match chain.server_names {
                 ServerNames::Any => parts.default_chain = Some(chain),

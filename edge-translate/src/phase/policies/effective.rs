@@ -12,6 +12,7 @@
 //! | the EdgeExtensionPolicy, chosen in the same way | what else sees requests; closed when what must see them can't run | filters of the rules |
 //! | the EdgeProxy of the fleet, by its `clusterStatName` | the name under which clusters are counted | the variant of the clusters |
 //! | the EdgeProxy of the fleet and the ClientTrafficPolicy, where a SecurityPolicy asks where clients are and they don't say | closed | the rules |
+//! | the ClientTrafficPolicy, by what its clients send in HTTP/1 | trailers and the case of names in HTTP/1 | the variant of the clusters |
 //! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
@@ -29,7 +30,7 @@ use crate::{
     engine::reader::Reader,
     name::{
         Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, RouteKind, Security,
-        TrafficId, Treatment, VariantId,
+        Surroundings, TrafficId, Treatment, VariantId,
     },
     phase::{
         backends::defaults,
@@ -41,7 +42,7 @@ use crate::{
         listeners::fleet::ListenerState,
     },
 };
-use edge_ir::PortProtocol;
+use edge_ir::{Http1Upstream, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -59,10 +60,8 @@ enum Clients {
 pub(crate) struct Inherited {
     /// Whether anybody is served.
     clients: Clients,
-    /// Who encrypts what goes to backends.
-    encryption: Encryption,
-    /// The name under which clusters are counted.
-    stat_name: Option<Arc<str>>,
+    /// What it brings to clusters.
+    around: Surroundings,
     /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
     /// What is known of where its clients are.
@@ -160,19 +159,22 @@ pub(crate) fn inherited(
             Some(PolicyId { kind, id })
         })
         .collect();
-    let encryption = encryption(spec, gateway.encryption);
+    let around = Surroundings {
+        encryption: encryption(spec, gateway.encryption),
+        http1: http1(listener),
+        stat_name: gateway.stat_name.clone(),
+    };
     let bare = Inherited {
         clients: clients(listener),
-        encryption,
-        stat_name: gateway.stat_name.clone(),
         allowed: gateway.allowed.clone(),
         whereabouts: Whereabouts::of(&gateway.known, listener),
         early: gateway.early,
         policies: SmallVec::new(),
         decision: Decision {
-            variant: variant(reader, encryption, gateway.stat_name.as_ref(), Treatment::default()),
+            variant: variant(reader, &around, Treatment::default()),
             ..Decision::default()
         },
+        around,
     };
     let by = |kind| {
         policies
@@ -210,6 +212,18 @@ fn encryption(spec: &api::Listener, of_fleet: Encryption) -> Encryption {
     }
 }
 
+/// What clients of a listener send and get in HTTP/1 as it is, backends must get and send so too.
+fn http1(listener: &ListenerState) -> Http1Upstream {
+    let http1 = &listener.traffic.http.http1;
+    match listener.protocol {
+        Protocol::Http | Protocol::Https => Http1Upstream {
+            trailers: http1.trailers,
+            header_case: http1.header_case,
+        },
+        _ => Http1Upstream::default(),
+    }
+}
+
 /// What a policy of traffic decides, merged into that of a parent if it merges with one.
 fn treatment(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Treatment {
     match traffic::under(reader, policy, parent) {
@@ -240,17 +254,12 @@ fn extending(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Extendin
     }
 }
 
-fn variant(
-    reader: &Reader<'_>,
-    encryption: Encryption,
-    stat_name: Option<&Arc<str>>,
-    treatment: Treatment,
-) -> VariantId {
+fn variant(reader: &Reader<'_>, around: &Surroundings, treatment: Treatment) -> VariantId {
     let traffic = match treatment {
         Treatment::Traffic(traffic) => traffic,
         Treatment::Refused => TrafficId::default(),
     };
-    reader.variant_of(encryption, stat_name, traffic)
+    reader.variant_of(around, traffic)
 }
 
 /// What a policy for each kind decides, and what is inherited where there is none.
@@ -258,12 +267,7 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     let mut decision = inherited.decision;
     if let Some(policy) = by(Kind::BackendTrafficPolicy) {
         decision.treatment = treatment(reader, policy, inherited.policy(Kind::BackendTrafficPolicy));
-        decision.variant = variant(
-            reader,
-            inherited.encryption,
-            inherited.stat_name.as_ref(),
-            decision.treatment,
-        );
+        decision.variant = variant(reader, &inherited.around, decision.treatment);
     }
     if let Some(policy) = by(Kind::SecurityPolicy) {
         decision.protection = protection(reader, policy, inherited);

@@ -10,12 +10,15 @@ use super::{
     warning,
 };
 use crate::{
-    api::{Kind, Object},
+    api::{self, Kind, Object},
     engine::reader::Reader,
     name::{Ancestor, Id, PolicyId, RouteId},
     phase::{
         gateways::gateway::Gateway,
-        listeners::{fleet::ListenerState, listener_set},
+        listeners::{
+            fleet::{GatewayListeners, ListenerState},
+            listener_set,
+        },
         policies::{
             attachment::{self, Held, may_target},
             extension,
@@ -32,6 +35,7 @@ use std::{borrow::Cow, sync::Arc};
 mod closed;
 mod deprecated;
 mod ineffective;
+mod of_clients;
 mod overridden;
 mod unplaced;
 
@@ -223,7 +227,11 @@ impl Subject<'_, '_> {
         }
         let unfit = self.unfit(target).or_else(|| self.out_of_force(target));
         let overridden = overridden::condition(self.reader, self.policy, target);
-        let idle = ineffective::over(self.reader, self.policy, target);
+        let idle = [
+            ineffective::over(self.reader, self.policy, target),
+            self.idle_for_clients(target),
+        ]
+        .concat();
         let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
             let standing = self.standing_for(target, ancestor);
@@ -330,7 +338,7 @@ impl Subject<'_, '_> {
     /// Why listeners of a target can't have what the policy says.
     fn out_of_force(&self, target: Target) -> Option<Condition> {
         let governed = self.governed(target)?;
-        let why = governed.iter().filter_map(|listener| listener.governed.as_ref());
+        let why = governed.iter().filter_map(|(listener, _)| listener.governed.as_ref());
         let mut messages: Vec<&str> = why
             .filter_map(|governed| governed.verdict.as_ref().err())
             .map(|why| &**why)
@@ -342,7 +350,8 @@ impl Subject<'_, '_> {
     /// Listeners of a target that can't have the HTTP/3 that the policy asks for.
     fn without_http3(&self, target: Target) -> Vec<String> {
         let governed = self.governed(target).unwrap_or_default();
-        let without = governed.iter().filter(|listener| listener.withholds_http3());
+        let listeners = governed.iter().map(|(listener, _)| listener);
+        let without = listeners.filter(|listener| listener.withholds_http3());
         let sentence = |listener: &&ListenerState| {
             format!(
                 "HTTP/3 was disabled for listener \"{}\" because the proxy does not support downstream client TLS \
@@ -353,8 +362,23 @@ impl Subject<'_, '_> {
         without.map(sentence).collect()
     }
 
+    /// Fields of a policy for clients that no listener of a target can have, a sentence each.
+    fn idle_for_clients(&self, target: Target) -> Vec<String> {
+        let governed = self.governed(target).unwrap_or_default();
+        let Some(Object::ClientTrafficPolicy(object)) = self.reader.object(self.policy.kind, self.policy.id) else {
+            return Vec::new();
+        };
+        if governed.is_empty() {
+            return Vec::new();
+        }
+        let listeners: Vec<&api::Listener> = governed.iter().map(|(_, spec)| *spec).collect();
+        let idle = of_clients::idle(&object.spec, &listeners).into_iter();
+        idle.map(|(field, why)| ineffective::without_effect(self.reader, &field, target, why))
+            .collect()
+    }
+
     /// The listeners of a target whose policy for clients this one is; none for other kinds.
-    fn governed(&self, target: Target) -> Option<Vec<&'_ ListenerState>> {
+    fn governed(&self, target: Target) -> Option<Vec<(&'_ ListenerState, &'_ api::Listener)>> {
         let gateway = match target.kind {
             _ if self.policy.kind != Kind::ClientTrafficPolicy => return None,
             Kind::ListenerSet => listener_set::parent(self.reader, self.reader.listener_set(target.id)?)?,
@@ -363,15 +387,16 @@ impl Subject<'_, '_> {
         let Gateway::Member(member) = &**self.reader.gateway(gateway)? else {
             return None;
         };
-        let listeners = self.reader.listeners(member.fleet)?.all();
-        let meant = listeners.filter(|listener| {
+        let gateways = &self.reader.listeners(member.fleet)?.gateways;
+        let listeners = gateways.iter().flat_map(GatewayListeners::all);
+        let meant = listeners.filter(|(listener, _)| {
             let is_in = match target.kind {
                 Kind::ListenerSet => listener.id.set == Some(target.id),
                 _ => listener.id.gateway == gateway,
             };
             is_in && target.section.is_none_or(|section| listener.id.name == section)
         });
-        let is_own = |listener: &&ListenerState| {
+        let is_own = |(listener, _): &(&ListenerState, _)| {
             let governed = listener.governed.as_ref();
             governed.is_some_and(|governed| governed.policy == self.policy.id)
         };

@@ -1,13 +1,13 @@
 //! Limits and habits of the connections of a cluster.
 
 use super::super::{
-    common::{CONNECTION_BUFFER, duration, number, pings, seconds},
+    common::{CONNECTION_BUFFER, duration, kept_case, number, pings, seconds},
     socket_options::bound_with_buffers,
 };
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Inside, Preconnect, ProxyProtocol, ServerNaming,
-    TcpKeepalive, UpstreamTls,
+    AppProtocol, CircuitBreaker, Cluster, HeaderCase, Http1Upstream, Http2Settings, HttpVersion, Inside, Preconnect,
+    ProxyProtocol, ServerNaming, TcpKeepalive, Trailers, UpstreamTls,
 };
 use envoy_types::{
     pb::{
@@ -168,9 +168,10 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
             protocol_config: Some(config),
         })
     };
+    let http1 = lower_http1(settings.http1);
     let protocol = match (settings.http_version, cluster.protocol) {
         (HttpVersion::Client, _) => UpstreamProtocolOptions::UseDownstreamProtocolConfig(UseDownstreamHttpConfig {
-            http_protocol_options: Some(Http1ProtocolOptions::default()),
+            http_protocol_options: Some(http1.clone()),
             http2_protocol_options: Some(http2(settings.http2.unwrap_or_default())),
             ..Default::default()
         }),
@@ -180,15 +181,17 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
         // What is agreed on is what is spoken.
         (HttpVersion::Backend, AppProtocol::Http1) if offers_http2(cluster) => {
             UpstreamProtocolOptions::AutoConfig(AutoHttpConfig {
-                http_protocol_options: Some(Http1ProtocolOptions::default()),
+                http_protocol_options: Some(http1.clone()),
                 http2_protocol_options: Some(http2(settings.http2.unwrap_or_default())),
                 ..Default::default()
             })
         }
-        (HttpVersion::Backend, AppProtocol::Http1) if common.is_none() && of_request.is_none() => return None,
-        (HttpVersion::Backend, AppProtocol::Http1) => {
-            explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()))
+        (HttpVersion::Backend, AppProtocol::Http1)
+            if common.is_none() && of_request.is_none() && http1 == Http1ProtocolOptions::default() =>
+        {
+            return None;
         }
+        (HttpVersion::Backend, AppProtocol::Http1) => explicit(ProtocolConfig::HttpProtocolOptions(http1)),
     };
     Some(HttpProtocolOptions {
         common_http_protocol_options: common,
@@ -209,6 +212,14 @@ fn offers_http2(cluster: &Cluster) -> bool {
     let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(is_told);
     let mut sockets = cluster.sockets.iter();
     offers(cluster.tls.as_ref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
+}
+
+fn lower_http1(settings: Http1Upstream) -> Http1ProtocolOptions {
+    Http1ProtocolOptions {
+        enable_trailers: settings.trailers == Trailers::Passed,
+        header_key_format: (settings.header_case == HeaderCase::Kept).then(kept_case),
+        ..Default::default()
+    }
 }
 
 fn http2(settings: Http2Settings) -> Http2ProtocolOptions {

@@ -1,14 +1,18 @@
 //! The rules that fields of an EdgeProxy must keep among themselves.
 
+use crate::api::DurationText;
 use crate::api::edge_proxy::{
     EdgeProxySpec, FilterPosition,
     cluster::{ClusterPatch, ClusterProvider, ClusterService, ClusterServiceType},
     telemetry::{AccessLogFormat, AccessLogFormatType, AccessLogSink, AccessLogSinkType, ProxyTelemetry},
 };
 use crate::phase::gateways::filter_order::{self, PREFIX};
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 mod values;
+
+/// How long a proxy drains at most, where nothing is said.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All that doesn't make sense.
 pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
@@ -93,6 +97,11 @@ fn numbers(spec: &EdgeProxySpec, errors: &mut Vec<String>) {
         Some(format!("shutdown.{field}: {why}"))
     });
     errors.extend(unreadable);
+    let parsed = |duration: &Option<DurationText>| duration.as_ref()?.parse().ok();
+    let most = parsed(&shutdown.drain_timeout).unwrap_or(DRAIN_TIMEOUT);
+    if parsed(&shutdown.min_drain_duration).is_some_and(|least| least > most) {
+        errors.push("shutdown.minDrainDuration must not be longer than shutdown.drainTimeout".to_owned());
+    }
 }
 
 /// What can't be asked for together. The cluster checks the same when an EdgeProxy is written there.

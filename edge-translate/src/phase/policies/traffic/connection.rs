@@ -6,8 +6,8 @@ use crate::api::{
     cluster_settings::{self as api, BackendConnection, DnsLookupFamily, InvalidMessageAction, ProxyProtocolVersion},
 };
 use edge_ir::{
-    CircuitBreaker, DnsFamily, DnsSettings, Http2Keepalive, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
-    RetryBudget, TcpKeepalive, Timeout, UpstreamSettings,
+    CircuitBreaker, DnsFamily, DnsSettings, Http1Upstream, Http2Keepalive, Http2Settings, HttpVersion, Preconnect,
+    ProxyProtocol, RetryBudget, TcpKeepalive, Timeout, UpstreamSettings,
 };
 
 /// Windows of HTTP/2 (RFC 9113 §6.9.2): the proxy takes no smaller one than the protocol's own.
@@ -63,6 +63,8 @@ pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems)
         ),
         preconnect: preconnect(connection, problems),
         dns: spec.dns.as_ref().map(|dns| names(dns, problems)),
+        // For clients of a listener to say (`policies/effective`).
+        http1: Http1Upstream::default(),
         http2: spec.http2.as_deref().map(|settings| http2(settings, problems)),
         http_version: match spec.use_client_protocol {
             Some(true) => HttpVersion::Client,

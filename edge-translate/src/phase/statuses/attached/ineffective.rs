@@ -111,7 +111,8 @@ fn looks_ahead_in_vain(spec: &BackendTrafficPolicySpec) -> bool {
     preconnect.is_some_and(|preconnect| preconnect.predictive_percent.is_some()) && !knows_the_next
 }
 
-fn without_effect(reader: &Reader<'_>, field: &str, target: Target, why: &str) -> String {
+/// The sentence that a field has no effect on a target.
+pub(super) fn without_effect(reader: &Reader<'_>, field: &str, target: Target, why: &str) -> String {
     let Target { kind, id, section } = target;
     let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
     let section = section.map(|section| ["/", &*reader.text(section)].concat());
