@@ -450,6 +450,8 @@ pub enum ResponseBody {
     Text(Arc<str>),
     /// With command operators (`%START_TIME%`) that the proxy fills in.
     Format(Arc<str>),
+    /// No text.
+    Bytes(Arc<[u8]>),
 }
 
 impl From<&str> for ResponseBody {
@@ -459,10 +461,11 @@ impl From<&str> for ResponseBody {
 }
 
 impl ResponseBody {
-    /// The text, operators as written.
-    pub fn text(&self) -> &Arc<str> {
+    /// Its bytes, operators as written.
+    pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Text(text) | Self::Format(text) => text,
+            Self::Text(text) | Self::Format(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
         }
     }
 }

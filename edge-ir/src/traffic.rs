@@ -56,6 +56,14 @@ pub struct RouteTraffic {
     pub stat_name: Option<Arc<str>>,
 }
 
+impl RouteTraffic {
+    /// CONNECT is all that clients may ask for: the route takes no other requests.
+    pub fn is_for_tunnels_alone(&self) -> bool {
+        let upgrades = self.upgrades.as_deref().unwrap_or(&[]);
+        !upgrades.is_empty() && upgrades.iter().all(Upgrade::is_tunnel)
+    }
+}
+
 /// Traces of the requests of a route; what is absent is that of the listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -138,6 +146,13 @@ pub struct Upgrade {
     /// What goes to the backend.
     #[serde(default)]
     pub tunnel: Tunnel,
+}
+
+impl Upgrade {
+    /// It is that of HTTP itself to a tunnel (RFC 9110 §9.3.6).
+    pub fn is_tunnel(&self) -> bool {
+        self.name.eq_ignore_ascii_case("CONNECT")
+    }
 }
 
 /// What goes to the backend of an upgraded connection.

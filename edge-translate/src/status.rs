@@ -181,9 +181,19 @@ fn fit(message: Cow<'static, str>) -> Cow<'static, str> {
 
 /// Turns the text of an error into the style of condition messages: a capital in front, a full stop behind.
 pub fn sentence(error: &str) -> String {
+    let begins_with_name = error.split(' ').next().is_some_and(|word| word.contains('/'));
+    if begins_with_name {
+        return ended(error);
+    }
     let mut chars = error.chars();
     let mut text: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     text.push_str(chars.as_str());
+    ended(text)
+}
+
+/// An error as the end of a sentence that began with other words.
+pub fn ended(error: impl Into<String>) -> String {
+    let mut text = error.into();
     if !text.ends_with('.') {
         text.push('.');
     }

@@ -24,11 +24,13 @@ const CIPHERS: [&str; 14] = [
 /// Groups of the key exchange that proxies know.
 const CURVES: [&str; 5] = ["P-256", "P-384", "P-521", "X25519", "X25519MLKEM768"];
 /// Signature algorithms that proxies know.
-const SIGNATURE_ALGORITHMS: [&str; 10] = [
+const SIGNATURE_ALGORITHMS: [&str; 12] = [
     "ecdsa_secp256r1_sha256",
     "ecdsa_secp384r1_sha384",
     "ecdsa_secp521r1_sha512",
+    "ecdsa_sha1",
     "ed25519",
+    "rsa_pkcs1_sha1",
     "rsa_pkcs1_sha256",
     "rsa_pkcs1_sha384",
     "rsa_pkcs1_sha512",

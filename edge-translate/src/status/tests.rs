@@ -109,4 +109,6 @@ fn a_long_message_is_cut_at_a_character() {
 fn errors_become_sentences() {
     assert_eq!(sentence("service a/b not found"), "Service a/b not found.");
     assert_eq!(sentence("Done."), "Done.");
+    assert_eq!(sentence("a/b has no key"), "a/b has no key.");
+    assert_eq!(ended("no ca found"), "no ca found.");
 }

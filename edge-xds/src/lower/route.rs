@@ -178,7 +178,7 @@ fn edits(edits: &Option<Box<HeaderEdits>>) -> &HeaderEdits {
 /// Length of the body that a route answers with by itself.
 pub(super) fn body_len(route: &Route) -> usize {
     match &route.effect.action {
-        Action::Respond(DirectResponse { body: Some(body), .. }) => body.text().len(),
+        Action::Respond(DirectResponse { body: Some(body), .. }) => body.bytes().len(),
         _ => 0,
     }
 }
@@ -337,6 +337,7 @@ pub(super) fn lower_response(response: &DirectResponse) -> pb::DirectResponseAct
     let (body, format) = match &response.body {
         None => (None, None),
         Some(ResponseBody::Text(text)) => (Some(inline(text)), None),
+        Some(ResponseBody::Bytes(bytes)) => (Some(inline_bytes(bytes)), None),
         Some(format @ ResponseBody::Format(_)) => (None, Some(body_format(format))),
     };
     pb::DirectResponseAction {
@@ -351,9 +352,17 @@ pub(super) fn body_format(body: &ResponseBody) -> SubstitutionFormatString {
     let format = match body {
         ResponseBody::Text(text) => inline(&text.replace('%', "%%")),
         ResponseBody::Format(format) => inline(format),
+        ResponseBody::Bytes(bytes) => inline_bytes(bytes),
     };
     SubstitutionFormatString {
         format: Some(Format::TextFormatSource(format)),
+        ..Default::default()
+    }
+}
+
+fn inline_bytes(bytes: &[u8]) -> DataSource {
+    DataSource {
+        specifier: Some(Specifier::InlineBytes(bytes.to_vec())),
         ..Default::default()
     }
 }

@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const ADDRESS: &str = "192.0.2.1";
 /// What messages give as the file of made-up objects.
 const FILE: &str = "(added)";
+/// The label by which a slice says whose it is.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Name of the made-up EdgeProxy.
 const EDGE_PROXY: &str = "default";
 
@@ -22,6 +24,7 @@ const EDGE_PROXY: &str = "default";
 pub(super) fn add(objects: &mut Vec<LoadedObject>, settings: &Settings) {
     let added = services(objects)
         .into_iter()
+        .chain(endpoints(objects))
         .chain(classes(objects, settings))
         .chain(edge_proxy(objects, settings));
     let added: Vec<Value> = added.collect();
@@ -46,6 +49,50 @@ fn services(objects: &[LoadedObject]) -> Vec<Value> {
         .filter(|o| o.object.kind() == Kind::Service)
         .map(|o| (&*o.object.metadata().namespace, &*o.object.metadata().name))
         .collect();
+    let wanted = wanted(objects).into_iter();
+    wanted
+        .filter(|((namespace, name), _)| !known.contains(&(namespace, name)))
+        .flat_map(|((namespace, name), ports)| service(&namespace, &name, &ports))
+        .collect()
+}
+
+/// A slice for every Service that is there, is referred to, and has none: files have Services, and only a cluster makes
+/// slices for them.
+fn endpoints(objects: &[LoadedObject]) -> Vec<Value> {
+    let of_kind = |kind: Kind| objects.iter().filter(move |o| o.object.kind() == kind);
+    let served: BTreeSet<(&str, &str)> = of_kind(Kind::EndpointSlice)
+        .filter_map(|o| {
+            let metadata = o.object.metadata();
+            Some((&*metadata.namespace, metadata.labels.get(SERVICE_NAME)?))
+        })
+        .collect();
+    let wanted = wanted(objects);
+    let without = of_kind(Kind::Service).filter(|o| {
+        let metadata = o.object.metadata();
+        let (namespace, name) = (&*metadata.namespace, &*metadata.name);
+        wanted.contains_key(&(namespace.to_owned(), name.to_owned())) && !served.contains(&(namespace, name))
+    });
+    without
+        .filter_map(|o| {
+            let metadata = o.object.metadata();
+            let value = o.object.to_value().ok()?;
+            let ports = value["spec"]["ports"].as_array()?.iter().map(|port| {
+                let number = port["targetPort"].as_u64().or_else(|| port["port"].as_u64());
+                let mut told = json!({ "port": number });
+                if let Some(name) = port["name"].as_str() {
+                    told["name"] = name.into();
+                }
+                told
+            });
+            // A name of another host has no endpoints.
+            (value["spec"]["type"] != "ExternalName")
+                .then(|| slice(&metadata.namespace, &metadata.name, &ports.collect::<Vec<_>>()))
+        })
+        .collect()
+}
+
+/// Services that something refers to, with the ports by which it does.
+fn wanted(objects: &[LoadedObject]) -> BTreeMap<(String, String), BTreeSet<u64>> {
     let mut wanted: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
     for loaded in objects.iter().filter(|o| o.object.kind() != Kind::Service) {
         let Ok(value) = loaded.object.to_value() else { continue };
@@ -56,18 +103,13 @@ fn services(objects: &[LoadedObject]) -> Vec<Value> {
             let (Some(name), Some(port)) = (reference["name"].as_str(), reference["port"].as_u64()) else {
                 return;
             };
-            if !known.contains(&(namespace, name)) {
-                wanted
-                    .entry((namespace.to_owned(), name.to_owned()))
-                    .or_default()
-                    .insert(port);
-            }
+            wanted
+                .entry((namespace.to_owned(), name.to_owned()))
+                .or_default()
+                .insert(port);
         });
     }
     wanted
-        .iter()
-        .flat_map(|((namespace, name), ports)| service(namespace, name, ports))
-        .collect()
 }
 
 /// Every reference to a Service below a value, wherever a kind keeps it.
@@ -102,19 +144,22 @@ fn service(namespace: &str, name: &str, ports: &BTreeSet<u64>) -> [Value; 2] {
         "metadata": { "namespace": namespace, "name": name },
         "spec": { "clusterIP": ADDRESS, "ports": service_ports },
     });
-    let slice = json!({
+    [service, slice(namespace, name, &service_ports)]
+}
+
+fn slice(namespace: &str, name: &str, ports: &[Value]) -> Value {
+    json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
             "namespace": namespace,
             "name": format!("{name}-added"),
-            "labels": { "kubernetes.io/service-name": name },
+            "labels": { SERVICE_NAME: name },
         },
         "addressType": "IPv4",
-        "ports": service_ports,
+        "ports": ports,
         "endpoints": [{ "addresses": [ADDRESS], "conditions": { "ready": true } }],
-    });
-    [service, slice]
+    })
 }
 
 /// A class for every Gateway whose class isn't there.
@@ -211,6 +256,25 @@ spec: { gatewayClassName: edge, listeners: [] }
                 "EdgeProxy/edge-gateway-system/default",
             ]
         );
+    }
+
+    #[test]
+    fn a_service_without_slices_gets_one() {
+        let service = "
+apiVersion: v1
+kind: Service
+metadata: { name: app, namespace: team }
+spec: { selector: { app: app }, ports: [{ name: web, port: 80, targetPort: 8080 }] }
+---
+";
+        let mut objects = loaded(&format!("{service}{ROUTE}"));
+        add(&mut objects, &Settings::default());
+        let slice = objects.iter().find(|o| o.object.kind() == Kind::EndpointSlice).unwrap();
+        let slice = slice.object.to_value().unwrap();
+        assert_eq!(slice["metadata"]["name"], "app-added");
+        assert_eq!(slice["ports"], json!([{ "name": "web", "port": 8080 }]));
+        let services = kinds(&objects).into_iter().filter(|kind| kind.starts_with("Service/"));
+        assert_eq!(services.collect::<Vec<_>>(), ["Service/team/app", "Service/team/copy"]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Ar
         // Of what we made of a refused match nobody is told: nobody wrote it.
         _ => {
             let written = found.iter().filter(|one| one.wording == Wording::Written);
-            overlap::overlaps(written.map(|one| (one.of, &one.route.matches)))
+            overlap::overlaps(written.map(|one| (one.of, &**one.route)))
         }
     };
     // Not collected in place: the list would keep the room of the candidates, ten times its own.

@@ -2,7 +2,7 @@
 //! the others by this match. Each is told of the others.
 
 use crate::name::RouteId;
-use edge_ir::{MethodName, PathMatch, RouteMatch, ValueMatch};
+use edge_ir::{MethodName, PathMatch, Route, RouteAction, RouteTraffic, ValueMatch};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -19,10 +19,17 @@ struct Conditions<'a> {
     method: Option<&'a MethodName>,
     headers: SmallVec<[&'a ValueMatch; 2]>,
     query: SmallVec<[&'a ValueMatch; 2]>,
+    /// It is for CONNECT, which no other match of a path takes.
+    tunnels: bool,
 }
 
 impl<'a> Conditions<'a> {
-    fn of(matches: &'a RouteMatch) -> Self {
+    fn of(route: &'a Route) -> Self {
+        let matches = &route.matches;
+        let traffic = match &route.effect.action {
+            RouteAction::Forward(forward) => forward.traffic.as_deref(),
+            RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
+        };
         let sorted = |list: &'a [ValueMatch]| {
             let mut list: SmallVec<[&ValueMatch; 2]> = list.iter().collect();
             list.sort_unstable();
@@ -33,16 +40,17 @@ impl<'a> Conditions<'a> {
             method: matches.method.as_ref(),
             headers: sorted(&matches.headers),
             query: sorted(&matches.query),
+            tunnels: traffic.is_some_and(RouteTraffic::is_for_tunnels_alone),
         }
     }
 }
 
 /// Overlaps among routes in order of precedence, sorted: for each route the first of the others, one more than it is
 /// told of, so that it knows that there are more.
-pub(super) fn overlaps<'a>(in_order: impl Iterator<Item = (RouteId, &'a RouteMatch)>) -> Vec<Overlap> {
+pub(super) fn overlaps<'a>(in_order: impl Iterator<Item = (RouteId, &'a Route)>) -> Vec<Overlap> {
     let mut alike: FxHashMap<Conditions<'a>, SmallVec<[RouteId; 1]>> = FxHashMap::default();
-    for (route, matches) in in_order {
-        let routes = alike.entry(Conditions::of(matches)).or_default();
+    for (route, written) in in_order {
+        let routes = alike.entry(Conditions::of(written)).or_default();
         // Matches of one route that are the same are one after the other, or nearly so.
         if routes.last() != Some(&route) {
             routes.push(route);

@@ -42,17 +42,13 @@ pub(in crate::lower) fn methods(route: &Route) -> impl Iterator<Item = Method> {
         Action::Redirect(_) | Action::Respond(_) => None,
     };
     let upgrades = traffic.and_then(|traffic| traffic.upgrades.as_deref()).unwrap_or(&[]);
-    let tunnels = upgrades.iter().filter(|upgrade| is_tunnel(upgrade)).count();
-    let others = tunnels == 0 || tunnels < upgrades.len();
+    let has_tunnels = upgrades.iter().any(Upgrade::is_tunnel);
+    let others = !traffic.is_some_and(RouteTraffic::is_for_tunnels_alone);
     // A match of another method takes no CONNECT.
     let meets_connect = route.matches.method.as_deref().is_none_or(|method| method == CONNECT);
     let any = others.then_some(Method::Any);
     any.into_iter()
-        .chain((tunnels > 0 && meets_connect).then_some(Method::Connect))
-}
-
-fn is_tunnel(upgrade: &Upgrade) -> bool {
-    upgrade.name.eq_ignore_ascii_case(CONNECT)
+        .chain((has_tunnels && meets_connect).then_some(Method::Connect))
 }
 
 /// Writes it into a `RouteAction`.
@@ -76,7 +72,7 @@ pub(super) fn put(out: &mut Vec<u8>, traffic: Option<&RouteTraffic>, method: Met
     match &traffic.upgrades {
         None => put_websocket(out),
         Some(upgrades) => {
-            let here = |upgrade: &&Upgrade| is_tunnel(upgrade) == (method == Method::Connect);
+            let here = |upgrade: &&Upgrade| upgrade.is_tunnel() == (method == Method::Connect);
             for upgrade in upgrades.iter().filter(here) {
                 put_generated(out, UPGRADE_CONFIGS, &lower_upgrade(upgrade));
             }

@@ -26,7 +26,7 @@ pub(super) fn access_log(finder: &mut Finder<'_, '_>, spec: &Spec, problems: &mu
         match Shared::of(setting) {
             Ok(shared) => loggers_of(finder, (i, setting), &shared, &mut loggers, problems),
             // Without its filter or format more would be written than was asked for.
-            Err(why) => problems.push(invalid(&why)),
+            Err(why) => problems.push(format!("Invalid access log in the referenced EdgeProxy: {why}")),
         }
     }
     AccessLog::Of(loggers)
@@ -83,6 +83,9 @@ impl Shared {
 
 /// The text and the JSON of a format.
 fn parts(format: &AccessLogFormat) -> Result<(Option<Arc<str>>, Pairs), String> {
+    if format.r#type == Some(AccessLogFormatType::Json) && format.json.is_empty() {
+        return Err("If AccessLogFormat type is JSON, json field needs to be set".to_owned());
+    }
     let (has_text, has_json) = match &format.r#type {
         None => (true, true),
         Some(AccessLogFormatType::Text) => (true, false),

@@ -20,8 +20,8 @@ use crate::{
     },
     settings::Platform,
 };
-use edge_ir::{MetricHost, MetricSink, MetricTls, SecretContent, ServerNaming, Temporality};
-use std::sync::Arc;
+use edge_ir::{MetricHost, MetricSink, MetricTls, SecretContent, ServerNaming, SubjectName, Temporality};
+use std::{net::IpAddr, sync::Arc};
 
 /// Most collectors that may be named.
 const MOST: usize = 16;
@@ -136,7 +136,7 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
         return Err("all backendRefs must be spoken to with the same TLS settings".to_owned());
     }
     let tls = match first {
-        Some(trust) => Some(tls(trust, finder.tls.as_ref().map_err(String::clone)?)?),
+        Some(trust) => Some(tls(trust, &hosts, finder.tls.as_ref().map_err(String::clone)?)?),
         None => None,
     };
     Ok((hosts, authority.into(), tls))
@@ -173,7 +173,7 @@ fn hosts_of(finder: &Finder<'_, '_>, port: BackendPort) -> Result<Vec<MetricHost
 }
 
 /// TLS as it can stand in a bootstrap, which nobody keeps secrets in.
-fn tls(trust: &Trust, defaults: &TlsDefaults) -> Result<MetricTls, String> {
+fn tls(trust: &Trust, hosts: &[MetricHost], defaults: &TlsDefaults) -> Result<MetricTls, String> {
     if trust.client_certificate.is_some() {
         return Err("a collector of metrics can't be shown a client certificate".to_owned());
     }
@@ -182,16 +182,35 @@ fn tls(trust: &Trust, defaults: &TlsDefaults) -> Result<MetricTls, String> {
         .as_ref()
         .and_then(Provided::held)
         .map(|secret| &secret.content);
-    let (ServerNaming::Fixed, Some(authorities)) = (trust.tls.naming, authorities) else {
-        return Err("TLS of a collector of metrics needs a server name, and authorities to trust".to_owned());
+    let Some(authorities) = authorities else {
+        return Err("TLS of a collector of metrics needs authorities to trust".to_owned());
+    };
+    let (server_name, subjects) = match trust.tls.naming {
+        ServerNaming::Fixed => (Arc::clone(&trust.tls.server_name), trust.tls.subjects.clone()),
+        // No request has a host here: it is asked for by the name that all of its hosts have.
+        ServerNaming::OfRequest | ServerNaming::OfEndpoint => {
+            let name = name_of_all(hosts).ok_or("TLS of a collector of metrics needs a server name: set sni")?;
+            let subjects = match trust.tls.subjects.is_empty() {
+                true => vec![SubjectName::Dns(Arc::clone(&name))],
+                false => trust.tls.subjects.clone(),
+            };
+            (name, subjects)
+        }
     };
     Ok(MetricTls {
-        server_name: Arc::clone(&trust.tls.server_name),
-        subjects: trust.tls.subjects.clone(),
+        server_name,
+        subjects,
         parameters: trust.asked.over(&defaults.asked).parameters(),
         authorities: match authorities {
             SecretContent::Authorities { bundle, .. } => Some(bundle.clone()),
             _ => None,
         },
     })
+}
+
+/// The name that all hosts have; addresses aren't names.
+fn name_of_all(hosts: &[MetricHost]) -> Option<Arc<str>> {
+    let (first, rest) = hosts.split_first()?;
+    let is_name = first.host.parse::<IpAddr>().is_err();
+    (is_name && rest.iter().all(|host| host.host == first.host)).then(|| Arc::clone(&first.host))
 }

@@ -9,7 +9,7 @@ use crate::{
     api::{DurationText, RouteBackendRef, RouteFilterType},
     name::RouteKind,
     phase::backends::{endpoints::is_of_request, set},
-    status::sentence,
+    status::ended,
 };
 use edge_ir::{
     FilterEffect, FilterId, FilterKind, HeaderEdits, HostRewrite, RetryPolicy, RouteAction, RouteFilters, Timeout,
@@ -145,7 +145,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
 fn failed(rule: usize, reference: usize, why: &str) -> String {
     format!(
         "Failed to process route rule {rule} backendRef {reference}: {}",
-        sentence(why)
+        ended(why)
     )
 }
 

@@ -15,7 +15,7 @@ use crate::{
     },
     name::{FilterKey, FilterOwner, Id, RouteKind},
     phase::{body, routes::credential},
-    status::sentence,
+    status::ended,
 };
 use edge_ir::{
     DirectResponse, FilterEffect, FilterKind, ForwardedHost, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
@@ -151,7 +151,7 @@ fn resolve<'a>(
 }
 
 fn invalid(why: &str) -> String {
-    format!("Invalid filter HTTPRouteFilter: {}", sentence(why))
+    format!("Invalid filter HTTPRouteFilter: {}", ended(why))
 }
 
 fn rewrite_of(c: &mut Compilation<'_, '_>, rewrite: &UrlRewriteFilter) -> Rewrite {

@@ -261,7 +261,8 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
         for header in list {
             if let Some(error) = header_error(header, action, side) {
                 c.fail("UnsupportedValue", error);
-            } else if !into.iter().any(|e| e.name.eq_ignore_ascii_case(&header.name)) || action == "add" {
+            } else if !into.iter().any(|e| e.name.eq_ignore_ascii_case(&header.name)) {
+                // Of equivalent names the first counts (Gateway API, `HTTPHeader.name`).
                 into.push(HeaderEdit {
                     name: (&*header.name).into(),
                     value: (&*header.value).into(),

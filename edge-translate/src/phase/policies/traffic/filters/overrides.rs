@@ -15,7 +15,8 @@ use crate::{
     phase::{body, policies::text_match::text_match},
 };
 use edge_ir::{
-    CodeRange, Elsewhere, HeaderEdit, HeaderEdits, Instead, OtherResponse, ResponseOverride, ResponseSource, TextMatch,
+    CodeRange, Elsewhere, HeaderEdit, HeaderEdits, Instead, OtherResponse, ResponseBody, ResponseOverride,
+    ResponseSource, TextMatch,
 };
 
 const AREA: &str = "ResponseOverride";
@@ -113,10 +114,14 @@ fn condition(header: &ResponseHeaderMatch, problems: &mut Problems) -> Option<Te
 
 fn answer(reader: &Reader<'_>, response: &Response, namespace: &str, problems: &mut Problems) -> OtherResponse {
     let body = response.body.as_ref().map(|text| body::body(reader, namespace, text));
-    let body = body.unwrap_or(Ok(None)).unwrap_or_else(|why| {
+    let mut body = body.unwrap_or(Ok(None)).unwrap_or_else(|why| {
         problems.add(AREA, why);
         None
     });
+    // A proxy makes it by a format, which is a text.
+    if body.take_if(|body| matches!(body, ResponseBody::Bytes(_))).is_some() {
+        problems.add(AREA, "the body must be a text");
+    }
     let status = response.status_code;
     if status.is_some_and(|code| !(200..600).contains(&code)) {
         problems.add(AREA, "statusCode is out of range, must be between 200 and 599");
