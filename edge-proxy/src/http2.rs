@@ -28,6 +28,23 @@ pub(crate) fn remove_connection_fields(headers: &mut HeaderMap) {
     }
 }
 
+/// Fields whose values are hardly ever sent twice.
+const UNREPEATED: [HeaderName; 2] = [
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("traceparent"),
+];
+
+/// Keeps values that no later message will have out of the tables of header compression: there they would push out what
+/// is repeated, and `h2` compares a value with all that its name has there. Its way to leave one out is RFC 7541 §7.1.3's
+/// "never indexed", which costs the receiver nothing.
+pub(crate) fn keep_unrepeated_out_of_tables(headers: &mut HeaderMap) {
+    for name in &UNREPEATED {
+        if let Some(value) = headers.get_mut(name) {
+            value.set_sensitive(true);
+        }
+    }
+}
+
 /// Ready with the window that a stream has, up to so many bytes; `None` when the stream takes nothing any more.
 pub(crate) fn poll_window<B: Buf>(
     send: &mut SendStream<B>,

@@ -22,7 +22,11 @@ pub(super) fn padded(out: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
 /// Writes an address.
 pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
     match address {
-        IpAddr::V4(address) => octets(out, address),
+        IpAddr::V4(address) => {
+            let mut text = [0; LONGEST];
+            let end = octets(&mut text, address);
+            out.extend_from_slice(&text[..end]);
+        }
         IpAddr::V6(address) => shown(out, address),
     }
 }
@@ -31,21 +35,40 @@ pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
 pub(super) fn socket(out: &mut Vec<u8>, address: SocketAddr) {
     match address {
         SocketAddr::V4(address) => {
-            octets(out, *address.ip());
-            out.push(b':');
-            number(out, address.port());
+            let mut text = [0; LONGEST];
+            let mut end = octets(&mut text, *address.ip());
+            text[end] = b':';
+            end += 1;
+            for digit in itoa::Buffer::new().format(address.port()).bytes() {
+                text[end] = digit;
+                end += 1;
+            }
+            out.extend_from_slice(&text[..end]);
         }
         SocketAddr::V6(address) => shown(out, address),
     }
 }
 
-fn octets(out: &mut Vec<u8>, address: Ipv4Addr) {
-    for (place, octet) in address.octets().into_iter().enumerate() {
-        if place > 0 {
-            out.push(b'.');
+/// Of `255.255.255.255:65535`.
+const LONGEST: usize = 21;
+
+/// Puts an address at the beginning of a text; how long it is.
+fn octets(text: &mut [u8; LONGEST], address: Ipv4Addr) -> usize {
+    let mut end = 0;
+    for octet in address.octets() {
+        if octet >= 100 {
+            text[end] = b'0' + octet / 100;
+            end += 1;
         }
-        number(out, octet);
+        if octet >= 10 {
+            text[end] = b'0' + octet / 10 % 10;
+            end += 1;
+        }
+        text[end] = b'0' + octet % 10;
+        text[end + 1] = b'.';
+        end += 2;
     }
+    end - 1
 }
 
 fn shown(out: &mut Vec<u8>, value: impl Display) {

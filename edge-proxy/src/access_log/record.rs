@@ -3,6 +3,7 @@
 //! What: filled while the exchange goes its way; values of fields are shared with the messages, not copied.
 
 use std::borrow::Cow;
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -39,6 +40,8 @@ pub(crate) struct Record {
     pub(crate) random: u64,
     /// The status of the response, 0 before.
     pub(crate) status: u16,
+    /// Fields of the request.
+    pub(crate) requested: Values,
     /// Fields of the response.
     pub(crate) response: Values,
     /// Fields of its trailers.
@@ -115,8 +118,6 @@ pub(crate) struct Request {
     pub(crate) target: PathAndQuery,
     pub(crate) authority: HeaderValue,
     pub(crate) scheme: &'static str,
-    /// Fields.
-    pub(crate) values: Values,
     /// Fields with all their values.
     pub(crate) whole: Values,
     /// Which of the conditions hold, a bit for each.
@@ -146,6 +147,7 @@ impl Record {
             client: None,
             random,
             status: 0,
+            requested: Values::new(),
             response: Values::new(),
             trailers: Values::new(),
             whole: Default::default(),
@@ -169,6 +171,18 @@ impl Record {
             trace: None,
             session: None,
         }
+    }
+
+    /// Forgets all that it was told. The lists that nearly every exchange fills keep their memory.
+    pub(super) fn clear(&mut self) {
+        let (mut requested, mut response) = (take(&mut self.requested), take(&mut self.response));
+        requested.clear();
+        response.clear();
+        *self = Self {
+            requested,
+            response,
+            ..Self::new(None, self.times.begun, 0)
+        };
     }
 
     /// Of an exchange that has begun earlier, and no log is told of.
@@ -198,15 +212,17 @@ impl Record {
         let view = head.view();
         let conditions = wanted.conditions.iter().enumerate();
         let holds = conditions.filter(|(_, condition)| condition.holds(&view));
-        self.request = Some(Request {
+        let request = Request {
             method: head.method.clone(),
             target: head.target.clone(),
             authority: head.authority.clone(),
             scheme: head.scheme,
-            values: values(&wanted.request, &head.headers),
             whole: whole(&wanted.whole.request, &head.headers),
             holds: holds.map(|(at, _)| 1 << at).sum(),
-        });
+        };
+        let mut requested = take(&mut self.requested);
+        find(&self.wanted().request, &head.headers, &mut requested);
+        (self.request, self.requested) = (Some(request), requested);
     }
 
     /// The request goes to a backend.
@@ -220,11 +236,10 @@ impl Record {
     /// Takes the head of the response as the client gets it.
     pub(crate) fn response(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = status.as_u16();
+        let mut response = take(&mut self.response);
         let wanted = self.wanted();
-        let (response, whole) = (
-            values(&wanted.response, headers),
-            whole(&wanted.whole.response, headers),
-        );
+        find(&wanted.response, headers, &mut response);
+        let whole = whole(&wanted.whole.response, headers);
         (self.response, self.whole[0]) = (response, whole);
         if let Some(heads) = &mut self.heads {
             heads.response = headers.clone();
@@ -262,7 +277,29 @@ impl Record {
 
 /// The values of fields.
 pub(crate) fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
-    names.iter().map(|name| headers.get(name).cloned()).collect()
+    let mut values = Values::new();
+    find(names, headers, &mut values);
+    values
+}
+
+/// A message with more fields is asked for each that is wanted; of one with fewer, comparing all costs less than hashing.
+const FEW: usize = 16;
+
+/// Puts the values of fields in place of others.
+fn find(names: &[HeaderName], headers: &HeaderMap, values: &mut Values) {
+    values.clear();
+    if headers.len() > FEW {
+        values.extend(names.iter().map(|name| headers.get(name).cloned()));
+        return;
+    }
+    values.resize(names.len(), None);
+    for (name, value) in headers {
+        let place = names.iter().position(|wanted| wanted == name);
+        // The first of several, as a look-up has it.
+        if let Some(place) = place.and_then(|at| values.get_mut(at)).filter(|place| place.is_none()) {
+            *place = Some(value.clone());
+        }
+    }
 }
 
 /// All values of each field, with commas between them.

@@ -82,10 +82,12 @@ fn json(document: &Json, absent: Absent, entry: &Entry<'_>, out: &mut Vec<u8>) -
             out.push(b'{');
             let start = out.len();
             for (key, member) in members {
-                separated(out, start, |out| {
-                    out.extend_from_slice(key.as_bytes());
-                    json(member, absent, entry, out)
-                });
+                let before = out.len();
+                // The first one needs no comma.
+                out.extend_from_slice(&key.as_bytes()[usize::from(before == start)..]);
+                if json(member, absent, entry, out) == Written::Nothing {
+                    out.truncate(before);
+                }
             }
             if out.len() == start && !members.is_empty() {
                 out.truncate(before);

@@ -245,7 +245,7 @@ pub enum Json {
     Value(Operator),
     /// A string with values in it.
     Text(Box<[Piece]>),
-    /// An object; keys are JSON already, with their colon.
+    /// An object; keys are JSON already, with a comma before and a colon behind them.
     Object(Box<[(Box<str>, Json)]>),
     /// A list.
     List(Box<[Json]>),

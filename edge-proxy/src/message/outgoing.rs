@@ -9,7 +9,7 @@ use http_body::Body as _;
 
 use crate::fault::Fault;
 use crate::http1::encode::OutgoingHead;
-use crate::http2::remove_connection_fields;
+use crate::http2::{keep_unrepeated_out_of_tables, remove_connection_fields};
 use crate::message::body::RequestBody;
 use crate::message::head::Head;
 
@@ -62,6 +62,7 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
     } = *head;
     headers.remove(header::HOST);
     remove_connection_fields(&mut headers);
+    keep_unrepeated_out_of_tables(&mut headers);
     match extras.te_trailers {
         true => headers.insert(header::TE, HeaderValue::from_static("trailers")),
         false => headers.remove(header::TE),

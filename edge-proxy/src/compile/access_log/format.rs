@@ -162,7 +162,7 @@ fn object(at: &At<'_>, document: &Struct, words: &mut Words<'_>) -> Result<Json,
     let mut members: Vec<_> = document.fields.iter().collect();
     members.sort_by_key(|(name, _)| *name);
     let members = members.into_iter().map(|(name, member)| {
-        let key = format!("{}:", serde_json::Value::from(name.as_str()));
+        let key = format!(",{}:", serde_json::Value::from(name.as_str()));
         Ok((key.into(), value(&at.field(name), member, words)?))
     });
     Ok(Json::Object(members.collect::<Result<_, Rejection>>()?))

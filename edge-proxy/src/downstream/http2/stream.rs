@@ -22,7 +22,7 @@ use crate::downstream::http2::tunnel::Bidirectional;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http1::framing::has_content;
-use crate::http2::{poll_window, remove_connection_fields};
+use crate::http2::{keep_unrepeated_out_of_tables, poll_window, remove_connection_fields};
 use crate::message::incoming::Incoming;
 use crate::message::stream::StreamBody;
 
@@ -121,6 +121,7 @@ fn take_apart(request: Request<RecvStream>) -> (http::request::Parts, Incoming, 
 fn finish_head(exchange: &Exchange, parts: &mut Parts, body: &ResponseBody) {
     let headers = &mut parts.headers;
     remove_connection_fields(headers);
+    keep_unrepeated_out_of_tables(headers);
     if !headers.contains_key(header::DATE) {
         let worker = &exchange.connection.worker;
         if let Some(date) = worker.buffers.date_value(worker.clock.recent()) {
