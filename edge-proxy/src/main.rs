@@ -8,6 +8,11 @@ use edge_proxy::cli::{Arguments, words, write_manual};
 use edge_proxy::logging::Levels;
 use edge_proxy::server;
 
+/// Requests and translation allocate on every core, and musl's own allocator has one lock for all of them.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Usage errors exit with 2 and name the flag; --version and --help with 0.
     let arguments = Arguments::parse_from(words(std::env::args_os()));
