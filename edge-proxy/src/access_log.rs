@@ -16,14 +16,12 @@ mod otlp;
 pub(crate) mod record;
 mod render;
 mod service;
-mod spare;
 pub(crate) mod stream;
 mod time;
 mod value;
 
 pub(crate) use client::{Client, Spoken};
 pub(crate) use record::{Heads, Record, Values, values, whole};
-pub(crate) use spare::SpareRecords;
 pub(crate) use stream::StreamLog;
 pub(crate) use value::{Entry, Fields};
 

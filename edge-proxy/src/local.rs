@@ -15,7 +15,6 @@ use std::sync::{Arc, LazyLock};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::access_log::SpareRecords;
 use crate::clock::Clock;
 use crate::config::access_log::LogFile;
 use crate::config::collector::Collector;
@@ -44,8 +43,6 @@ pub(crate) struct Local {
     pub(crate) numbers: Numbers,
     /// Memory of the HTTP/1 codec.
     pub(crate) buffers: Rc<Buffers>,
-    /// What exchanges are kept in for their logs.
-    pub(crate) records: SpareRecords,
     /// Lines of access logs that are to be written.
     logs: LogBuffers,
     /// Entries that are to be sent to services.
@@ -82,7 +79,6 @@ impl Local {
             random: Random::new(),
             numbers: Numbers::default(),
             buffers: Rc::default(),
-            records: SpareRecords::default(),
             logs: LogBuffers::default(),
             outboxes: Outboxes::default(),
             last_routes: RefCell::default(),

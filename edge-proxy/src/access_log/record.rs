@@ -3,7 +3,6 @@
 //! What: filled while the exchange goes its way; values of fields are shared with the messages, not copied.
 
 use std::borrow::Cow;
-use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -40,8 +39,6 @@ pub(crate) struct Record {
     pub(crate) random: u64,
     /// The status of the response, 0 before.
     pub(crate) status: u16,
-    /// Fields of the request.
-    pub(crate) requested: Values,
     /// Fields of the response.
     pub(crate) response: Values,
     /// Fields of its trailers.
@@ -118,6 +115,8 @@ pub(crate) struct Request {
     pub(crate) target: PathAndQuery,
     pub(crate) authority: HeaderValue,
     pub(crate) scheme: &'static str,
+    /// Fields.
+    pub(crate) values: Values,
     /// Fields with all their values.
     pub(crate) whole: Values,
     /// Which of the conditions hold, a bit for each.
@@ -147,7 +146,6 @@ impl Record {
             client: None,
             random,
             status: 0,
-            requested: Values::new(),
             response: Values::new(),
             trailers: Values::new(),
             whole: Default::default(),
@@ -171,18 +169,6 @@ impl Record {
             trace: None,
             session: None,
         }
-    }
-
-    /// Forgets all that it was told. The lists that nearly every exchange fills keep their memory.
-    pub(super) fn clear(&mut self) {
-        let (mut requested, mut response) = (take(&mut self.requested), take(&mut self.response));
-        requested.clear();
-        response.clear();
-        *self = Self {
-            requested,
-            response,
-            ..Self::new(None, self.times.begun, 0)
-        };
     }
 
     /// Of an exchange that has begun earlier, and no log is told of.
@@ -212,17 +198,15 @@ impl Record {
         let view = head.view();
         let conditions = wanted.conditions.iter().enumerate();
         let holds = conditions.filter(|(_, condition)| condition.holds(&view));
-        let request = Request {
+        self.request = Some(Request {
             method: head.method.clone(),
             target: head.target.clone(),
             authority: head.authority.clone(),
             scheme: head.scheme,
+            values: values(&wanted.request, &head.headers),
             whole: whole(&wanted.whole.request, &head.headers),
             holds: holds.map(|(at, _)| 1 << at).sum(),
-        };
-        let mut requested = take(&mut self.requested);
-        find(&self.wanted().request, &head.headers, &mut requested);
-        (self.request, self.requested) = (Some(request), requested);
+        });
     }
 
     /// The request goes to a backend.
@@ -236,10 +220,11 @@ impl Record {
     /// Takes the head of the response as the client gets it.
     pub(crate) fn response(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = status.as_u16();
-        let mut response = take(&mut self.response);
         let wanted = self.wanted();
-        find(&wanted.response, headers, &mut response);
-        let whole = whole(&wanted.whole.response, headers);
+        let (response, whole) = (
+            values(&wanted.response, headers),
+            whole(&wanted.whole.response, headers),
+        );
         (self.response, self.whole[0]) = (response, whole);
         if let Some(heads) = &mut self.heads {
             heads.response = headers.clone();
@@ -275,24 +260,15 @@ impl Record {
     }
 }
 
-/// The values of fields.
-pub(crate) fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
-    let mut values = Values::new();
-    find(names, headers, &mut values);
-    values
-}
-
 /// A message with more fields is asked for each that is wanted; of one with fewer, comparing all costs less than hashing.
 const FEW: usize = 16;
 
-/// Puts the values of fields in place of others.
-fn find(names: &[HeaderName], headers: &HeaderMap, values: &mut Values) {
-    values.clear();
+/// The values of fields.
+pub(crate) fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
     if headers.len() > FEW {
-        values.extend(names.iter().map(|name| headers.get(name).cloned()));
-        return;
+        return names.iter().map(|name| headers.get(name).cloned()).collect();
     }
-    values.resize(names.len(), None);
+    let mut values = vec![None; names.len()];
     for (name, value) in headers {
         let place = names.iter().position(|wanted| wanted == name);
         // The first of several, as a look-up has it.
@@ -300,6 +276,7 @@ fn find(names: &[HeaderName], headers: &HeaderMap, values: &mut Values) {
             *place = Some(value.clone());
         }
     }
+    values
 }
 
 /// All values of each field, with commas between them.
@@ -315,4 +292,24 @@ pub(crate) fn whole(names: &[HeaderName], headers: &HeaderMap) -> Values {
         HeaderValue::from_bytes(&all.collect::<Vec<_>>().join(&b',')).ok()
     };
     names.iter().map(whole).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_the_same_however_they_are_found() {
+        let names = ["b", "absent", "twice"].map(HeaderName::from_static);
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("a", "1"), ("twice", "2"), ("b", "3"), ("twice", "4")] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let expected = [Some("3"), None, Some("2")].map(|value| value.map(HeaderValue::from_static));
+        assert_eq!(values(&names, &headers), expected);
+        for _ in 0..=FEW {
+            headers.append("more", HeaderValue::from_static("5"));
+        }
+        assert_eq!(values(&names, &headers), expected);
+    }
 }

@@ -71,8 +71,8 @@ fn request(wanted: &HttpEntries, entry: &Entry<'_>) -> HttpRequestProperties {
         return HttpRequestProperties::default();
     };
     let text = |at: usize| {
-        record
-            .requested
+        request
+            .values
             .get(at)
             .and_then(Option::as_ref)
             .map(text)
@@ -92,7 +92,7 @@ fn request(wanted: &HttpEntries, entry: &Entry<'_>) -> HttpRequestProperties {
         request_id: text(wanted.request_id),
         original_path: original,
         request_body_bytes: record.received,
-        request_headers: fields(&wanted.request_headers, &record.requested),
+        request_headers: fields(&wanted.request_headers, &request.values),
         ..HttpRequestProperties::default()
     }
 }

@@ -176,7 +176,7 @@ impl<'a> Entry<'a> {
             record,
             status: record.status,
             fields: Fields {
-                request: &record.requested,
+                request: request.map_or(&[], |request| &request.values),
                 response: &record.response,
                 trailers: &record.trailers,
                 whole: [

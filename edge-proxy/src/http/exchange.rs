@@ -98,9 +98,9 @@ impl Exchange {
             outcome: Cell::new(Outcome::Unfinished),
             is_answered: Cell::new(false),
             record: manager.access_logs.as_ref().map_or_else(OnceCell::new, |logs| {
-                let worker = &connection.worker;
-                let record = worker.records.take(Arc::clone(logs), started, worker.random.next());
-                OnceCell::from(record)
+                let random = connection.worker.random.next();
+                let record = Record::new(Some(Arc::clone(logs)), started, random);
+                OnceCell::from(Box::new(RefCell::new(record)))
             }),
             trace: OnceCell::new(),
         })
@@ -336,9 +336,8 @@ impl Drop for Exchange {
         if outcome != Outcome::Complete {
             tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
-        if let Some(mut record) = self.record.take() {
-            self.tell(record.get_mut(), outcome);
-            self.connection.worker.records.put(record);
+        if let Some(record) = self.record.take() {
+            self.tell(&mut record.borrow_mut(), outcome);
         }
         let cells = self.connection.cells();
         cells.downstream_rq_active.dec();
