@@ -58,7 +58,8 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 65] = [
+const EXPECTED: [(&str, &str); 66] = [
+    ("telemetry/access-log-json-empty", "json field needs to be set"),
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
     ("class/parameters-slip", "Unsupported value"),
