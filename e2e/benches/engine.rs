@@ -2,7 +2,7 @@
 //! `cargo xtask bench translate` puts it into docs/performance.md.
 
 use anyhow::{Context, Result};
-use e2e::world::{self, Version, Where};
+use e2e::world::{self, Spread, Version, Where};
 use edge_ir::{Executor, FleetKey, InPlace};
 use edge_threads::Cores;
 use edge_translate::{
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     for argument in std::env::args() {
         let text = match argument.as_str() {
             PLAIN => world::yaml(10_000),
-            COVERED => world_with(10_000, false),
+            COVERED => world_with(10_000, Spread::Gateway),
             _ => continue,
         };
         return Ok(write!(out, "{}", memory(&text, 10_000)?)?);
@@ -69,14 +69,21 @@ fn main() -> Result<()> {
 
 /// What policies cost.
 fn with_policies(out: &mut impl Write) -> Result<()> {
-    for (what, each) in [
-        ("the Gateway", false),
-        ("the Gateway, each route and a rule of each", true),
+    for (what, spread) in [
+        ("the Gateway", Spread::Gateway),
+        (
+            "the Gateway, each route and a rule of each, all saying the same",
+            Spread::Alike,
+        ),
+        (
+            "the Gateway, each route and a rule of each, no two saying the same",
+            Spread::Unlike,
+        ),
     ] {
         writeln!(
             out,
             "| from scratch with a policy of each kind on {what} | 1000 | {:.1} ms |",
-            millis(from_scratch(&world_with(1_000, each), &cores()))
+            millis(from_scratch(&world_with(1_000, spread), &cores()))
         )?;
     }
     let alike = world::yaml(1_000) + &world::alike(1_000);
@@ -95,15 +102,15 @@ fn with_policies(out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// A world with policies on its Gateway, and, if asked for, on everything in it.
-fn world_with(routes: usize, each: bool) -> String {
-    world::yaml(routes) + &world::policies(routes, each)
+/// A world with policies.
+fn world_with(routes: usize, spread: Spread) -> String {
+    world::yaml(routes) + &world::policies(routes, spread)
 }
 
 /// Edits of one policy.
 fn one_policy(routes: usize, place: Where) -> Result<Duration> {
     let mut engine = Engine::new(&cores());
-    engine.put(objects(&world_with(routes, false)));
+    engine.put(objects(&world_with(routes, Spread::Gateway)));
     engine.put(objects(&world::policy(place, Version::First)));
     edits(&mut engine, 40, |edit| {
         world::policy(place, [Version::Second, Version::First][edit % 2])

@@ -3,7 +3,7 @@
 
 mod policies;
 
-pub use policies::{Where, alike, policies, policy};
+pub use policies::{Spread, Where, alike, policies, policy};
 
 use std::fmt::Write;
 

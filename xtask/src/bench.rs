@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fleet;
+mod host;
 pub(crate) mod proxy;
 mod report;
 mod translate;
@@ -19,6 +20,8 @@ pub(crate) enum Subject {
     },
     /// A fleet of 10,000 routes: start, edits and memory, with our proxy and with stock Envoy.
     Fleet,
+    /// One host with up to 10,000 routes: a request, with our proxy and with stock Envoy.
+    Host,
     /// The controller in a real cluster: propagation, memory, CPU, bytes and writes. Needs what tier cluster needs.
     Cluster,
     /// The proxy between a load generator and a backend, by turns with stock Envoy, nginx and HAProxy.
@@ -30,6 +33,7 @@ pub(crate) fn run(subject: &Subject) -> Result<()> {
     match subject {
         Subject::Translate { runs } => translate::run(*runs),
         Subject::Fleet => fleet::run(),
+        Subject::Host => host::run(),
         Subject::Cluster => cluster::run(),
         Subject::Proxy(options) => proxy::run(options),
     }

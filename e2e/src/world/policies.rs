@@ -44,15 +44,30 @@ impl Where {
     }
 }
 
-/// A policy of each kind on the Gateway, and, if asked for, on each route and each rule `canary`.
-pub fn policies(routes: usize, each: bool) -> String {
+/// Where a world has policies of each kind, and what they say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// On the Gateway alone.
+    Gateway,
+    /// And on each route and each rule `canary`: all of a kind say the same, as teams do who copy them.
+    Alike,
+    /// There, and no two say the same.
+    Unlike,
+}
+
+/// A policy of each kind wherever there are some; of clients' traffic on the Gateway alone.
+pub fn policies(routes: usize, spread: Spread) -> String {
     let mut text = String::new();
     let places = (0..routes).flat_map(|route| [Where::Route(route), Where::Rule(route)]);
-    let places = places.take(if each { usize::MAX } else { 0 });
+    let places = places.take(if spread == Spread::Gateway { 0 } else { usize::MAX });
     for place in [Where::Gateway].into_iter().chain(places) {
-        text.push_str(&policy(place, Version::First));
-        push(&mut text, "SecurityPolicy", place, &security(place));
-        push(&mut text, "EdgeExtensionPolicy", place, &extension(place));
+        let said = match spread {
+            Spread::Alike => Where::Gateway,
+            Spread::Gateway | Spread::Unlike => place,
+        };
+        push(&mut text, "BackendTrafficPolicy", place, &traffic(said, Version::First));
+        push(&mut text, "SecurityPolicy", place, &security(said));
+        push(&mut text, "EdgeExtensionPolicy", place, &extension(said));
     }
     let client = "  timeout: { http: { requestReceivedTimeout: 9s } }\n  path: { disableMergeSlashes: true }\n";
     push(&mut text, "ClientTrafficPolicy", Where::Gateway, client);
@@ -61,18 +76,21 @@ pub fn policies(routes: usize, each: bool) -> String {
 
 /// A BackendTrafficPolicy in one of two versions: writing the other one is an edit.
 pub fn policy(place: Where, version: Version) -> String {
+    let mut text = String::new();
+    push(&mut text, "BackendTrafficPolicy", place, &traffic(place, version));
+    text
+}
+
+fn traffic(place: Where, version: Version) -> String {
     let seconds = match version {
         Version::First => 7,
         Version::Second => 8,
     };
     let number = 1_000 + place.number();
-    let spec = format!(
+    format!(
         "  timeout: {{ http: {{ requestTimeout: {seconds}s }} }}\n  retry: {{ numRetries: 3 }}\n  \
          circuitBreaker: {{ maxConnections: {number} }}\n"
-    );
-    let mut text = String::new();
-    push(&mut text, "BackendTrafficPolicy", place, &spec);
-    text
+    )
 }
 
 /// A BackendTrafficPolicy and a SecurityPolicy on each route that all say the same, as teams do who copy them.

@@ -46,7 +46,8 @@ fn of_node<T: DeserializeOwned>(node: &Node<'_>) -> Result<T, Mistyped> {
     let odd = RefCell::new(Vec::new());
     let read = T::deserialize(Reader::new(node, &odd)).map_err(|error| Mistyped {
         path: error.place.map(|(_, path)| path).unwrap_or_default(),
-        message: error.message,
+        // The place where a reference was written is a field of ours, and nobody's to write (`phase/policies/written`).
+        message: error.message.replace("`~home`, ", ""),
     })?;
     let unquoted = odd.into_inner().into_iter().find(|odd| odd.what == What::Unquoted);
     match unquoted {
@@ -70,6 +71,23 @@ mod tests {
         path: String,
         #[serde(default)]
         times: Vec<u16>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Reference {
+        #[serde(rename = "~home")]
+        _home: Option<String>,
+        #[serde(rename = "name")]
+        _name: Option<String>,
+    }
+
+    #[test]
+    fn a_field_of_ours_is_not_offered() {
+        let error = typed::<Reference>(&json!({ "Name": "a" })).unwrap_err();
+        assert!(error.message.contains("`Name`"), "{}", error.message);
+        assert!(error.message.contains("`name`"), "{}", error.message);
+        assert!(!error.message.contains('~'), "{}", error.message);
     }
 
     fn fault(value: serde_json::Value) -> (String, String) {

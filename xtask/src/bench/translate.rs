@@ -14,7 +14,7 @@ use std::{
 };
 
 /// HTTPRoutes in the worlds.
-const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
+const SIZES: [usize; 5] = [10, 100, 1_000, 10_000, 40_000];
 
 /// Measures and publishes.
 pub(crate) fn run(runs: usize) -> Result<()> {

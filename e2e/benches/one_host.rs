@@ -1,0 +1,139 @@
+//! What a request costs where one host has many routes, under the controller as it is: CPU of the proxy for a request to
+//! the last of them, once with each data plane. Stock Envoy tries routes one after the other, unless it is told them as a
+//! tree (edge-xds/src/lookup.rs). Prints a Markdown table; `cargo xtask bench host` builds the programs and runs this.
+
+use anyhow::{Context, Result, bail};
+use e2e::{
+    ports,
+    process::Process,
+    stack::{DataPlane, Site, Stack},
+};
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{self, Write as _},
+    process::Command,
+};
+
+/// How many routes the host has.
+const SIZES: [usize; 3] = [1, 1_000, 10_000];
+/// Measurements of each; the median counts.
+const RUNS: usize = 3;
+/// Seconds that each takes.
+const SECONDS: &str = "3";
+/// Connections of the load.
+const CONNECTIONS: &str = "64";
+/// The host.
+const HOST: &str = "many.example.com";
+/// Microseconds in a clock tick of `/proc/<pid>/stat`, fixed for user space on Linux.
+const TICK: f64 = 10_000.0;
+
+fn main() -> Result<()> {
+    let mut out = io::stdout();
+    let columns: String = SIZES.iter().map(|size| format!(" {size} routes |")).collect();
+    writeln!(out, "| data plane |{columns}\n|---|{}", "--:|".repeat(SIZES.len()))?;
+    for (name, plane) in [
+        ("edge-proxy", DataPlane::EdgeProxy),
+        ("Envoy 1.40.0", DataPlane::envoy()?),
+    ] {
+        write!(out, "| {name} |")?;
+        for size in SIZES {
+            let cost = measure(&plane, size).with_context(|| format!("{name}, {size} routes"))?;
+            write!(out, " {cost:.1} |")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Microseconds of CPU for a request to the last of so many routes.
+fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
+    let [port] = ports::free()?;
+    let site = Site::new()?;
+    write_world(&site, routes, port)?;
+    let address = format!("127.0.0.1:{port}");
+    let mut backend = on_core("1");
+    backend.args([env!("CARGO_BIN_EXE_edge-load"), "backend", &address, "1024"]);
+    let _backend = Process::start("backend", &site.path(""), &mut backend)?;
+    let mut stack = Stack::start_at(site, plane)?;
+    let path = format!("/r{:05}", routes - 1);
+    stack.wait_for_status(HOST, &path, 200)?;
+    let proxy = stack.proxy()?;
+    let pinned = Command::new("taskset")
+        .args(["-apc", "0", &proxy.to_string()])
+        .output()?;
+    if !pinned.status.success() {
+        bail!(
+            "the proxy can't be kept on one core: {}",
+            String::from_utf8_lossy(&pinned.stderr)
+        );
+    }
+    let gateway = stack.gateway().to_string();
+    let mut costs = Vec::with_capacity(RUNS);
+    // The first one warms up.
+    for run in 0..=RUNS {
+        let before = ticks(proxy)?;
+        let mut load = on_core("1");
+        load.args([
+            env!("CARGO_BIN_EXE_edge-load"),
+            "get",
+            &gateway,
+            HOST,
+            &path,
+            CONNECTIONS,
+            SECONDS,
+        ]);
+        let told = load.output()?;
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let requests: f64 = told
+            .split_whitespace()
+            .next()
+            .context("the load says nothing")?
+            .parse()?;
+        if run > 0 {
+            costs.push((ticks(proxy)? - before) * TICK / requests);
+        }
+    }
+    costs.sort_by(f64::total_cmp);
+    Ok(costs[RUNS / 2])
+}
+
+/// The quickstart's Gateway without access log, and the routes of the host.
+fn write_world(site: &Site, routes: usize, port: u16) -> Result<()> {
+    let gateway = site.watched().join("gateway.yaml");
+    let text = fs::read_to_string(&gateway)?;
+    let (class, parameters) = (
+        "  gatewayClassName: edge\n",
+        "  infrastructure: { parametersRef: { group: gateway.edge, kind: EdgeProxy, name: quiet } }\n",
+    );
+    fs::write(&gateway, text.replace(class, &format!("{class}{parameters}")))?;
+    let mut text = format!(
+        "apiVersion: gateway.edge/v1alpha1\nkind: EdgeProxy\nmetadata: {{ name: quiet, namespace: default }}\nspec: {{ \
+         telemetry: {{ accessLog: {{ disable: true }} }} }}\n---\napiVersion: gateway.edge/v1alpha1\nkind: Backend\nmetadata: \
+         {{ name: many, namespace: default }}\nspec: {{ endpoints: [{{ ip: {{ address: 127.0.0.1, port: {port} }} }}] }}\n"
+    );
+    for number in 0..routes {
+        write!(
+            text,
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: many-{number}, namespace: \
+             default }}\nspec:\n  parentRefs: [{{ name: quickstart }}]\n  hostnames: [{HOST}]\n  rules:\n  - matches: [{{ path: \
+             {{ type: PathPrefix, value: /r{number:05} }} }}]\n    backendRefs: [{{ group: gateway.edge, kind: Backend, name: \
+             many, port: {port} }}]\n"
+        )?;
+    }
+    Ok(fs::write(site.watched().join("many.yaml"), text)?)
+}
+
+fn on_core(core: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", core]);
+    command
+}
+
+/// Clock ticks that a process with all its threads has run.
+fn ticks(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the proxy is gone")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // utime and stime: fields 14 and 15 of proc(5), counted from the state, which is 3.
+    fields.skip(11).take(2).map(|ticks| Ok(ticks.parse::<f64>()?)).sum()
+}
