@@ -93,6 +93,7 @@ pub use routes::{
     GrpcHeaderMatch, GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, GrpcRouteSpec, StreamRouteSpec,
     StreamRule, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute,
 };
+pub(crate) use secret::decoded;
 pub use secret::{Secret, SecretBytes};
 pub use shape::BackendTarget;
 pub use string_map::StringMap;

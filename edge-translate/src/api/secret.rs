@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::api::Text;
@@ -83,13 +83,17 @@ impl Serialize for SecretBytes {
 impl<'de> Deserialize<'de> for SecretBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         visit_text(deserializer, |text| {
-            // Line breaks inside base64 are common in hand-written files, and the cluster takes them.
-            let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
-            STANDARD.decode(compact).map(|bytes| Self(bytes.into())).map_err(|_| {
+            decoded(text).map(|bytes| Self(bytes.into())).map_err(|_| {
                 serde::de::Error::custom("the value is not base64: encode it, or put the plain text under stringData")
             })
         })?
     }
+}
+
+/// The bytes of base64. Line breaks inside are common in files that are written by hand, and a cluster takes them.
+pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, DecodeError> {
+    let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
+    STANDARD.decode(compact)
 }
 
 /// An entry of `stringData`.

@@ -2,10 +2,9 @@
 
 use super::operators;
 use crate::{
-    api::{LocalObjectRef, ResponseText, ResponseTextType, StringMap},
+    api::{LocalObjectRef, ResponseText, ResponseTextType, StringMap, decoded},
     engine::reader::Reader,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use edge_ir::ResponseBody;
 use std::borrow::Cow;
 
@@ -70,8 +69,7 @@ fn of_config_map<'a>(
             "can't find the key {KEY} in the referenced configmap {namespace}/{name}"
         ));
     };
-    let decoded = STANDARD.decode(written);
-    decoded
+    decoded(written)
         .map(Cow::Owned)
         .map_err(|_| format!("binaryData of the referenced configmap {namespace}/{name} isn't base64"))
 }

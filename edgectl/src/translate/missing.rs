@@ -79,8 +79,10 @@ fn endpoints(objects: &[LoadedObject]) -> Vec<Value> {
             let ports = value["spec"]["ports"].as_array()?.iter().map(|port| {
                 let number = port["targetPort"].as_u64().or_else(|| port["port"].as_u64());
                 let mut told = json!({ "port": number });
-                if let Some(name) = port["name"].as_str() {
-                    told["name"] = name.into();
+                for field in ["name", "protocol"] {
+                    if let Some(text) = port[field].as_str() {
+                        told[field] = text.into();
+                    }
                 }
                 told
             });
@@ -264,15 +266,20 @@ spec: { gatewayClassName: edge, listeners: [] }
 apiVersion: v1
 kind: Service
 metadata: { name: app, namespace: team }
-spec: { selector: { app: app }, ports: [{ name: web, port: 80, targetPort: 8080 }] }
+spec:
+  selector: { app: app }
+  ports:
+    - { name: web, port: 80, targetPort: 8080, protocol: TCP }
+    - { name: dns, port: 53, protocol: UDP }
 ---
 ";
         let mut objects = loaded(&format!("{service}{ROUTE}"));
         add(&mut objects, &Settings::default());
-        let slice = objects.iter().find(|o| o.object.kind() == Kind::EndpointSlice).unwrap();
-        let slice = slice.object.to_value().unwrap();
-        assert_eq!(slice["metadata"]["name"], "app-added");
-        assert_eq!(slice["ports"], json!([{ "name": "web", "port": 8080 }]));
+        let slices = objects.iter().filter(|o| o.object.kind() == Kind::EndpointSlice);
+        let mut slices = slices.map(|o| o.object.to_value().unwrap());
+        let slice = slices.find(|slice| slice["metadata"]["name"] == "app-added").unwrap();
+        let ports = json!([{ "name": "web", "port": 8080, "protocol": "TCP" }, { "name": "dns", "port": 53, "protocol": "UDP" }]);
+        assert_eq!(slice["ports"], ports);
         let services = kinds(&objects).into_iter().filter(|kind| kind.starts_with("Service/"));
         assert_eq!(services.collect::<Vec<_>>(), ["Service/team/app", "Service/team/copy"]);
     }

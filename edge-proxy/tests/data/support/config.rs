@@ -240,7 +240,11 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         idle_timeout: Some(Duration::from_secs(60)),
         max_connection_duration: None,
         max_requests_per_connection: None,
-        http1: edge_proxy::config::listener::Http1Upstream::default(),
+        // What passes to clients is then for the listener to say.
+        http1: edge_proxy::config::listener::Http1Upstream {
+            enable_trailers: true,
+            keeps_names: false,
+        },
         http2: http2_options(),
         socket: SocketOptions::default(),
         health: edge_proxy::config::health::HealthPolicy::default(),
