@@ -356,7 +356,7 @@ pub(crate) fn a_service_says_where_backends_are_that_it_knows(plane: &DataPlane)
         });
         found.map(drop).with_context(|| stack.logs())
     };
-    says(&stack, "pooled", "Custom backend Pool default/far not found")?;
+    says(&stack, "pooled", "custom backend Pool default/far not found")?;
 
     // The service is shown the object with the cluster and its endpoints, and says where it is.
     let traffic = Traffic::start(stack.gateway(), HOST, 2);

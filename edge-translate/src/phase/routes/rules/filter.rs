@@ -8,7 +8,7 @@ use crate::{
         RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
-    status::sentence,
+    status::ended,
 };
 use edge_ir::{
     Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
@@ -505,7 +505,7 @@ fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Copi
 }
 
 fn no_mirror(why: &str) -> String {
-    format!("Failed to validate the RequestMirror filter: {}", sentence(why))
+    format!("Failed to validate the RequestMirror filter: {}", ended(why))
 }
 
 /// A share is from nothing to all, said in one way (CRD: HTTPRequestMirrorFilter).
