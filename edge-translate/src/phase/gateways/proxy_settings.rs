@@ -14,7 +14,8 @@ use std::sync::Arc;
 mod check;
 mod merged;
 
-pub(crate) use merged::over;
+use check::Unwritten;
+pub(crate) use merged::{is_merged, over};
 
 /// Why an EdgeProxy can't be used, for people.
 pub(crate) type ProxyProblem = String;
@@ -29,13 +30,26 @@ pub(crate) fn check_reference(group: &str, kind: &str) -> Result<(), ProxyProble
     Ok(())
 }
 
-/// Whether the settings make sense, with all that doesn't.
+/// Whether the settings make sense as they are in force, with all that doesn't.
 pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyProblem> {
+    judge(proxy, settings, Unwritten::Usual)
+}
+
+/// Whether an EdgeProxy makes sense as it is written, whatever it may be merged into.
+pub(crate) fn check_written(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyProblem> {
+    let unwritten = match is_merged(proxy) {
+        true => Unwritten::Below,
+        false => Unwritten::Usual,
+    };
+    judge(proxy, settings, unwritten)
+}
+
+fn judge(proxy: &EdgeProxy, settings: &Settings, unwritten: Unwritten) -> Result<(), ProxyProblem> {
     let spec = &proxy.spec;
     if spec.merge_gateways && spec.merge_backends.is_some() {
         return Err("mergeGateways and mergeBackends cannot both be enabled".into());
     }
-    let mut errors = check::errors(spec);
+    let mut errors = check::errors(spec, unwritten);
     errors.extend(telemetry::stat_name_problem(spec));
     // What is wrong already would only be told a second time, in other words.
     if let (Some(_), Some(check), true) = (&spec.bootstrap, settings.check_bootstrap, errors.is_empty()) {

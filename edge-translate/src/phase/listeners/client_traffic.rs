@@ -2,11 +2,12 @@
 //!
 //! A policy is for a listener, for all of a ListenerSet or for all of a Gateway; the first of these there is stands
 //! alone. Listeners of a port share its socket, and plain HTTP listeners the whole connection: what their policies say
-//! of that must be the same. Where it isn't, the policies of single listeners and ListenerSets yield to what those of
-//! their Gateway, and its listeners without one, have in common; or else all yield to the Gateway's own listeners, or to
-//! the oldest ListenerSet, so that nobody who joins a port takes anything from who was there before. Where these differ
-//! among themselves, what is usual holds. A listener whose policy says something else serves nothing but 500
-//! (`policies/effective`), over connections as its neighbours have them; one that says nothing is told.
+//! of that must be the same, or of a socket at least go together. Where it doesn't, the Gateway's own listeners, or those
+//! of the oldest ListenerSet, have what they had by themselves, so that nobody who joins a port takes anything from who
+//! was there before. Among the listeners of one of these, policies of single listeners yield to that of the Gateway, and
+//! to those without one; where they differ all the same, what is usual holds. A listener whose policy says something else
+//! serves nothing but 500 (`policies/effective`), over connections as its neighbours have them; one that says nothing is
+//! told.
 
 use super::{finding::Finding, fleet::Candidate};
 use crate::{
@@ -146,6 +147,19 @@ impl Common {
         }
     }
 
+    /// What is asked for here and there; none where nobody can have both.
+    fn with(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Socket(one), Self::Socket(other)) => together(one, other).map(Self::Socket),
+            _ => (self == other).then(|| self.clone()),
+        }
+    }
+
+    /// Whether a listener has all that it asks for.
+    fn covers(&self, candidate: &Candidate) -> bool {
+        self.with(&Self::of(candidate)).as_ref() == Some(self)
+    }
+
     /// The same where nobody asks for anything.
     fn usual(&self) -> Self {
         match self {
@@ -161,37 +175,45 @@ fn agree(sharers: &mut [&mut Candidate]) {
     if sharers.len() < 2 || sharers.iter().all(|sharer| sharer.governed.is_none()) {
         return;
     }
-    let kinds = Common::of(sharers[0]);
-    if let Some(common) = common(sharers, |_| true) {
-        return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
-    }
     share_header(sharers);
-    if let Some(socket) = together(sharers, |_| true) {
-        let common = Common::Socket(socket);
-        return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
-    }
-    let holds = prevailing(sharers).unwrap_or_else(|| kinds.usual());
-    let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
-    let have_it = sharers.iter().filter(|sharer| Common::of(sharer) == holds);
-    let have_it: Vec<&str> = have_it.map(|sharer| &*sharer.full_name).collect();
-    let have_it = have_it.join(", ");
-    for (i, sharer) in sharers.iter_mut().enumerate() {
-        if Common::of(sharer) != holds {
-            let others = names.iter().enumerate().filter(|(j, _)| *j != i);
-            let others: Vec<&str> = others.map(|(_, name)| &**name).collect();
-            refuse(sharer, disagreement(&kinds, &others.join(", ")));
-            if let (Common::Connection(_), None) = (&kinds, &sharer.governed) {
-                let port = sharer.spec().port;
-                warn(
-                    sharer,
-                    format!(
-                        "Listeners of port {port} share connections, which are as older ones ({have_it}) have them."
-                    ),
-                );
-            }
-        }
-    }
+    let holds = agreed(sharers, |_| true).unwrap_or_else(|| {
+        let usual = Common::of(sharers[0]).usual();
+        let holds = prevailing(sharers).unwrap_or(usual);
+        refuse_others(sharers, &holds);
+        holds
+    });
     sharers.iter_mut().for_each(|sharer| holds.put_into(sharer));
+}
+
+/// Refuses what policies ask for beyond what holds at their port, and tells listeners that have what they didn't ask for.
+fn refuse_others(sharers: &mut [&mut Candidate], holds: &Common) {
+    let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
+    let mut older: Vec<&str> = Vec::new();
+    for (i, sharer) in sharers.iter_mut().enumerate() {
+        if !is_valid(sharer) {
+            continue;
+        }
+        if holds.covers(sharer) {
+            older.push(&names[i]);
+            continue;
+        }
+        let others = names.iter().enumerate().filter(|(j, _)| *j != i);
+        let others: Vec<&str> = others.map(|(_, name)| &**name).collect();
+        refuse(sharer, disagreement(holds, &others.join(", ")));
+        let (port, older) = (sharer.spec().port, older.join(", "));
+        let told = match (breadth(sharer), sharer.id.set) {
+            (None, _) => {
+                format!("Listeners of port {port} share connections, which are as older ones ({older}) have them.")
+            }
+            // Whose ListenerSet it is doesn't see the policy of the Gateway.
+            (Some(Breadth::Gateway), Some(_)) => format!(
+                "Requests are answered 500: the policy of the Gateway asks for what can't be had at port {port} beside \
+                 older listeners ({older})."
+            ),
+            _ => continue,
+        };
+        warn(sharer, told);
+    }
 }
 
 /// Makes listeners that share no more than a socket read the same header before connections. Who says nothing of it, and
@@ -235,22 +257,40 @@ fn warn(candidate: &mut Candidate, why: String) {
     candidate.findings.push(Finding::warning(told));
 }
 
-/// What holds where listeners say different things: what policies of the oldest Gateway, and its listeners without one,
-/// have in common, or else its own listeners, or those of the oldest ListenerSet. None where these don't agree either.
+/// What holds where listeners say different things: what those who were there first have by themselves, be they a
+/// Gateway's own or a ListenerSet's. To what they ask of their socket, younger ones may add what goes with it.
 fn prevailing(sharers: &[&mut Candidate]) -> Option<Common> {
-    let first = sharers.iter().find(|sharer| is_valid(sharer))?.id;
-    let of_gateway = |sharer: &Candidate| {
-        let is_wide = match breadth(sharer) {
-            Some(breadth) => breadth == Breadth::Gateway,
-            None => sharer.id.set.is_none(),
+    let mut holders: Vec<_> = sharers.iter().map(|sharer| holder(sharer)).collect();
+    holders.dedup();
+    let mut holds: Option<Common> = None;
+    for one in holders {
+        let fits = |sharer: &Candidate| {
+            let goes_with = |holds: &Common| holds.with(&Common::of(sharer)).is_some();
+            holder(sharer) == one && holds.as_ref().is_none_or(goes_with)
         };
-        is_wide && sharer.id.gateway == first.gateway
-    };
-    let of_holder = |sharer: &Candidate| (sharer.id.gateway, sharer.id.set) == (first.gateway, first.set);
-    let agreed = |counts: &dyn Fn(&Candidate) -> bool| {
-        common(sharers, counts).or_else(|| together(sharers, counts).map(Common::Socket))
-    };
-    agreed(&of_gateway).or_else(|| agreed(&of_holder))
+        let asked = apart(sharers, fits);
+        holds = match (holds, asked) {
+            (Some(holds), Some(asked)) => holds.with(&asked).or(Some(holds)),
+            (holds, asked) => holds.or(asked),
+        };
+    }
+    holds
+}
+
+/// What listeners of a Gateway, or of a ListenerSet, have without others: what all of them ask for together, or else those
+/// who have no policy but their Gateway's; or else what is usual, where that is what one has. None where nobody can have
+/// what it asks for.
+fn apart(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
+    let is_wide = |sharer: &Candidate| counts(sharer) && breadth(sharer) != Some(Breadth::Part);
+    let has_usual = |sharer: &Candidate| counts(sharer) && Common::of(sharer) == Common::of(sharer).usual();
+    let all = agreed(sharers, &counts);
+    all.or_else(|| agreed(sharers, is_wide))
+        .or_else(|| agreed(sharers, has_usual))
+}
+
+/// Who brings a listener: a Gateway, or a ListenerSet for it.
+fn holder(candidate: &Candidate) -> (Id, Option<Id>) {
+    (candidate.id.gateway, candidate.id.set)
 }
 
 fn is_valid(candidate: &Candidate) -> bool {
@@ -264,43 +304,30 @@ fn breadth(candidate: &Candidate) -> Option<Breadth> {
     candidate.governed.as_ref().map(|governed| governed.breadth)
 }
 
-/// What some of the listeners have in common; none where that isn't the same for all of them, or nobody is among them.
-/// Those with an invalid policy don't count.
-fn common(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
-    let mut all = sharers
-        .iter()
-        .filter(|sharer| is_valid(sharer))
-        .filter(|sharer| counts(sharer))
-        .map(|sharer| Common::of(sharer));
-    let first = all.next()?;
-    all.all(|other| other == first).then_some(first)
-}
-
-/// What some of the listeners with valid policies ask of their socket together: each setting as those have it that ask for one. None
-/// where two ask for different ones, or where they differ about the header before connections, which every client of the
-/// port must send then.
-fn together(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<SocketSettings> {
+/// What some of the listeners ask for together; none where they can't have it together, or nobody is among them. Those
+/// with an invalid policy don't count.
+fn agreed(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
     let valid = sharers.iter().filter(|sharer| is_valid(sharer) && counts(sharer));
     let mut all = valid.map(|sharer| Common::of(sharer));
-    let Common::Socket(mut joined) = all.next()? else {
-        return None;
-    };
-    for other in all {
-        let Common::Socket(other) = other else { return None };
-        let mut fingerprints = [joined.fingerprints, other.fingerprints].concat();
-        fingerprints.sort_unstable();
-        fingerprints.dedup();
-        joined = SocketSettings {
-            buffer_limit: either(joined.buffer_limit, other.buffer_limit)?,
-            system_buffer: either(joined.system_buffer, other.system_buffer)?,
-            accepts: either(joined.accepts, other.accepts)?,
-            keepalive: either(joined.keepalive, other.keepalive)?,
-            proxy_header: (joined.proxy_header == other.proxy_header).then_some(joined.proxy_header)?,
-            inspection_timeout: either(joined.inspection_timeout, other.inspection_timeout)?,
-            fingerprints,
-        };
-    }
-    Some(joined)
+    let first = all.next()?;
+    all.try_fold(first, |asked, other| asked.with(&other))
+}
+
+/// Two sockets in one: each setting as that one has it which asks for it. None where both ask, and not for the same; or
+/// where they differ about the header before connections, which every client of the port must send then.
+fn together(one: &SocketSettings, other: &SocketSettings) -> Option<SocketSettings> {
+    let mut fingerprints = [&*one.fingerprints, &*other.fingerprints].concat();
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    Some(SocketSettings {
+        buffer_limit: either(one.buffer_limit, other.buffer_limit)?,
+        system_buffer: either(one.system_buffer, other.system_buffer)?,
+        accepts: either(one.accepts, other.accepts)?,
+        keepalive: either(one.keepalive, other.keepalive)?,
+        proxy_header: (one.proxy_header == other.proxy_header).then_some(one.proxy_header)?,
+        inspection_timeout: either(one.inspection_timeout, other.inspection_timeout)?,
+        fingerprints,
+    })
 }
 
 /// The one of two that says something; none where both do, and not the same.

@@ -9,9 +9,9 @@ use crate::{
         backends::defaults,
         gateways::{
             class::Class,
-            gateway::{Gateway, Merge, NO_SAY, OF_CLASS},
+            gateway::{Gateway, Member, Merge, NO_SAY, OF_CLASS},
             places,
-            proxy_settings::{self, IDLE_COMPONENT},
+            proxy_settings::{self, IDLE_COMPONENT, is_merged},
             telemetry,
         },
     },
@@ -26,7 +26,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     told.extend(defaults::defaults(reader, object).err());
     let places = object.spec.geo_ip.is_some().then(|| places::databases(Some(object)));
     told.extend(places.and_then(Result::err));
-    let mut conditions = vec![match proxy_settings::check(object, settings) {
+    let mut conditions = vec![match proxy_settings::check_written(object, settings) {
         Err(errors) => Condition::no("Accepted", "InvalidParameters", errors),
         Ok(()) if !told.is_empty() => Condition::no("Accepted", "InvalidParameters", told.join("; ")),
         Ok(()) => Condition::yes("Accepted", "Accepted", "EdgeProxy has been accepted."),
@@ -97,6 +97,16 @@ fn refusal(reader: &Reader<'_>, object: &EdgeProxy, kind: Kind, user: Id) -> Opt
     };
     match member.merge {
         Merge::Class => Some(format!("It {NO_SAY}.")),
-        Merge::Own => object.spec.merge_gateways.then(|| OF_CLASS.to_owned()),
+        Merge::Own if object.spec.merge_gateways => Some(OF_CLASS.to_owned()),
+        Merge::Own => unmergeable(reader, object, member),
     }
+}
+
+/// What doesn't make sense of an EdgeProxy of a Gateway together with that of its class, which is sound by itself.
+fn unmergeable(reader: &Reader<'_>, object: &EdgeProxy, member: &Member) -> Option<String> {
+    let is_sound = reader
+        .class(member.class)
+        .is_some_and(|class| matches!(**class, Class::Accepted { .. }));
+    let merged = member.proxy.as_ref().filter(|_| is_sound && is_merged(object))?;
+    proxy_settings::check(merged, reader.settings()).err()
 }

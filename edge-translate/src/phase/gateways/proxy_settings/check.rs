@@ -14,11 +14,20 @@ mod values;
 /// How long a proxy drains at most, where nothing is said.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What holds of fields that aren't written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unwritten {
+    /// What is usual.
+    Usual,
+    /// What the EdgeProxy says that this one is merged into.
+    Below,
+}
+
 /// All that doesn't make sense.
-pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
+pub(super) fn errors(spec: &EdgeProxySpec, unwritten: Unwritten) -> Vec<String> {
     let mut errors = values::unknown(spec);
     errors.extend(values::contradictions(spec));
-    numbers(spec, &mut errors);
+    numbers(spec, unwritten, &mut errors);
     if let Some(telemetry) = &spec.telemetry {
         access_log(telemetry, &mut errors);
     }
@@ -77,7 +86,7 @@ fn access_log(telemetry: &ProxyTelemetry, errors: &mut Vec<String>) {
 }
 
 /// Numbers and durations that mean nothing.
-fn numbers(spec: &EdgeProxySpec, errors: &mut Vec<String>) {
+fn numbers(spec: &EdgeProxySpec, unwritten: Unwritten, errors: &mut Vec<String>) {
     let cluster = spec.provider.as_ref().and_then(|provider| provider.cluster.as_deref());
     let deployment = cluster.and_then(|cluster| cluster.envoy_deployment.as_deref());
     let counts = [
@@ -98,8 +107,13 @@ fn numbers(spec: &EdgeProxySpec, errors: &mut Vec<String>) {
     });
     errors.extend(unreadable);
     let parsed = |duration: &Option<DurationText>| duration.as_ref()?.parse().ok();
-    let most = parsed(&shutdown.drain_timeout).unwrap_or(DRAIN_TIMEOUT);
-    if parsed(&shutdown.min_drain_duration).is_some_and(|least| least > most) {
+    let usual = match unwritten {
+        Unwritten::Usual => Some(DRAIN_TIMEOUT),
+        Unwritten::Below => None,
+    };
+    let most = parsed(&shutdown.drain_timeout).or(usual);
+    let least = parsed(&shutdown.min_drain_duration);
+    if least.zip(most).is_some_and(|(least, most)| least > most) {
         errors.push("shutdown.minDrainDuration must not be longer than shutdown.drainTimeout".to_owned());
     }
 }

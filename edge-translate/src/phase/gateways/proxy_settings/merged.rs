@@ -35,12 +35,7 @@ const FILLED_IN: [(&[&str], &str, &str); 3] = [
 
 /// An EdgeProxy as it is in force above a less specific one: alone unless it asks to be merged.
 pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, settings: &Settings) -> Arc<EdgeProxy> {
-    let how = match &own.spec.merge_type {
-        Some(Asked::StrategicMerge) => MergeType::StrategicMerge,
-        Some(Asked::JsonMerge) => MergeType::JsonMerge,
-        Some(Asked::Replace | Asked::Other(_)) | None => return Arc::clone(own),
-    };
-    let Some(below) = below else {
+    let (Some(how), Some(below)) = (way(own), below) else {
         return Arc::clone(own);
     };
     let home = match &*below.metadata.namespace {
@@ -54,6 +49,19 @@ pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, setting
         spec,
         ..EdgeProxy::clone(own)
     })
+}
+
+/// Whether an EdgeProxy asks to be merged into a less specific one.
+pub(crate) fn is_merged(proxy: &EdgeProxy) -> bool {
+    way(proxy).is_some()
+}
+
+fn way(proxy: &EdgeProxy) -> Option<MergeType> {
+    match &proxy.spec.merge_type {
+        Some(Asked::StrategicMerge) => Some(MergeType::StrategicMerge),
+        Some(Asked::JsonMerge) => Some(MergeType::JsonMerge),
+        Some(Asked::Replace | Asked::Other(_)) | None => None,
+    }
 }
 
 fn both(own: &EdgeProxySpec, below: &EdgeProxySpec, home: &str, how: &MergeType) -> Option<EdgeProxySpec> {
