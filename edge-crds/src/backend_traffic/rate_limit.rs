@@ -16,7 +16,8 @@ pub struct RateLimitSpec {
     pub r#type: Option<RateLimitType>,
     /// Counted over all proxies; needs the rate limit service.
     pub global: Option<GlobalRateLimit>,
-    /// Counted by each proxy for itself.
+    /// Counted by each proxy for itself, and for each backend of a rule where requests are rewritten for these in
+    /// different ways.
     pub local: Option<LocalRateLimit>,
 }
 

@@ -16,7 +16,8 @@ pub struct RateLimit {
     /// Counted by a service for all proxies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub global: Option<GlobalRateLimit>,
-    /// Counted by each proxy for itself.
+    /// Counted by each proxy for itself, and for each backend of a rule where requests are rewritten for these in
+    /// different ways.
     #[serde(default, skip_serializing_if = "is_default")]
     pub local: Option<LocalRateLimit>,
 }

@@ -2,9 +2,9 @@
 
 use super::pools;
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager,
-    LoadBalancing, Network, Origins, Route, RouteAction, SecretContent, SecretSource, ServerNames, ServerNaming,
-    StreamProxy, UpstreamSettings, UpstreamTls, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, Forward, HttpManager,
+    LoadBalancing, Network, Origins, Route, RouteAction, RouteTraffic, SecretContent, SecretSource, ServerNames,
+    ServerNaming, StreamProxy, UpstreamSettings, UpstreamTls, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +201,7 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
         }
         if let RouteAction::Forward(forward) = &route.effect.action
             && let Destination::Weighted { shares, .. } = &forward.destination
-            && (shares.is_empty() || shares.iter().any(|s| s.weight == 0))
+            && (is_idle(forward) || shares.iter().any(|s| s.weight == 0))
         {
             wrong.push(format!("{}: a share without weight", route.name));
         }
@@ -275,6 +275,13 @@ fn variants(fleet: &Fleet, wrong: &mut Vec<String>) {
 pub(crate) fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Route)> {
     let hosts = fleet.route_tables.iter().flat_map(|t| t.hosts.iter());
     hosts.flat_map(|host| host.routes.iter().map(move |route| (&**host, &**route)))
+}
+
+/// A route with nowhere to go answers by itself, unless it is for tunnels alone.
+fn is_idle(forward: &Forward) -> bool {
+    let traffic = forward.traffic.as_deref();
+    let is_empty = matches!(&forward.destination, Destination::Weighted { shares, .. } if shares.is_empty());
+    is_empty && !traffic.is_some_and(RouteTraffic::is_for_tunnels_alone)
 }
 
 /// The clusters that a route sends to, mirrors included.

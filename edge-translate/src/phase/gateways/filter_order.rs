@@ -95,39 +95,68 @@ impl ReadTooEarly {
     }
 }
 
-/// As many kinds beside two as their order is gone through with and without each. Of more it isn't known.
+/// As many kinds beside two as their order is gone through with and without each.
 const MOST_BESIDE: usize = 10;
 
 /// Whether a filter that usually stands behind another may come to stand before it on a chain that has both, whatever it
 /// has besides: a move counts only where the filter is that it names.
 fn may_precede(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> bool {
-    let is_moved = |kind: &FilterKind| {
-        moves
-            .iter()
-            .any(|step| [&*step.name, &*step.other].contains(&kind.word()))
-    };
-    let beside: Vec<FilterKind> = FilterKind::ALL
+    let kinds = deciding(moves, one, other);
+    let beside: Vec<FilterKind> = kinds
         .iter()
         .copied()
-        .filter(|kind| ![one, other].contains(kind) && is_moved(kind))
+        .filter(|kind| ![one, other].contains(kind))
         .collect();
     if beside.len() > MOST_BESIDE {
-        return true;
+        return might_precede(moves, one, other);
     }
     let chain = |present: u32| {
         let is_there = |kind: &FilterKind| {
             let place = beside.iter().position(|known| known == kind);
             place.is_none_or(|place| present & (1 << place) != 0)
         };
-        let kinds = FilterKind::ALL.iter().copied();
-        let kinds = kinds.filter(|kind| [one, other].contains(kind) || beside.contains(kind));
-        moved(moves, kinds.filter(is_there).collect(), |kind| *kind)
+        moved(moves, kinds.iter().copied().filter(is_there).collect(), |kind| *kind)
     };
     (0..1 << beside.len()).any(|present| {
         let chain = chain(present);
         let place = |of: FilterKind| chain.iter().position(|kind| *kind == of);
         place(one) < place(other)
     })
+}
+
+/// The kinds that decide how two come to stand, and these two. Back from the last move: where one moves whose place
+/// decides, it takes the place of the one that it goes beside. All other moves change nothing.
+fn deciding(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> Vec<FilterKind> {
+    let mut words = vec![one.word(), other.word()];
+    for step in moves.iter().rev() {
+        if words.contains(&&*step.name) && !words.contains(&&*step.other) {
+            words.push(&step.other);
+        }
+    }
+    let kinds = FilterKind::ALL.iter().copied();
+    kinds.filter(|kind| words.contains(&kind.word())).collect()
+}
+
+/// [`may_precede`] for more kinds than can be gone through: a move counts and doesn't, at once. So this says yes now
+/// and then where no chain is so, and never the other way round.
+fn might_precede(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> bool {
+    let n = FilterKind::ALL.len();
+    let at = |word: &str| FilterKind::ALL.iter().position(|kind| kind.word() == word);
+    // For each kind, whom it may stand before.
+    let mut ahead: Vec<Vec<bool>> = (0..n).map(|a| (0..n).map(|b| a < b).collect()).collect();
+    for step in moves.iter().filter(|step| step.name != step.other) {
+        let (Some(name), Some(beside)) = (at(&step.name), at(&step.other)) else {
+            continue;
+        };
+        for third in 0..n {
+            ahead[name][third] |= ahead[beside][third];
+            ahead[third][name] |= ahead[third][beside];
+        }
+        ahead[name][beside] = step.side == Side::Before;
+        ahead[beside][name] = step.side == Side::After;
+    }
+    let is_ahead = |one, other| Some(ahead[at(one)?][at(other)?]);
+    is_ahead(one.word(), other.word()).unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -165,11 +194,55 @@ mod tests {
     }
 
     #[test]
-    fn an_order_of_very_many_kinds_is_not_gone_through() {
-        let long: Vec<FilterMove> = FilterKind::ALL[..12]
-            .iter()
-            .map(|kind| step(*kind, Side::Before, Cors))
-            .collect();
+    fn moves_of_others_decide_nothing() {
+        let others = FilterKind::ALL.iter().filter(|kind| ![Rbac, JwtAuthn].contains(kind));
+        let mut long: Vec<FilterMove> = others.map(|kind| step(*kind, Side::Before, Rbac)).collect();
+        assert_eq!(deciding(&long, Rbac, JwtAuthn), [JwtAuthn, Rbac]);
+        assert!(!ReadTooEarly::by(&long).tokens);
+        // Where another stands counts when one moves beside it, and not afterwards.
+        long = vec![
+            step(Csrf, Side::Before, Cors),
+            step(Rbac, Side::Before, Csrf),
+            step(Csrf, Side::After, Geoip),
+        ];
+        assert_eq!(deciding(&long, Rbac, JwtAuthn), [Cors, Csrf, JwtAuthn, Rbac]);
         assert!(ReadTooEarly::by(&long).tokens);
+    }
+
+    /// Each filter goes after the one that it usually stands behind.
+    fn as_usual() -> Vec<FilterMove> {
+        let pairs = FilterKind::ALL.windows(2);
+        pairs.map(|pair| step(pair[1], Side::After, pair[0])).collect()
+    }
+
+    #[test]
+    fn an_order_of_very_many_kinds_is_judged_too() {
+        let mut long = as_usual();
+        assert!(deciding(&long, Rbac, JwtAuthn).len() > MOST_BESIDE + 2);
+        assert_eq!(ReadTooEarly::by(&long), ReadTooEarly::default());
+        long.insert(0, step(Rbac, Side::Before, JwtAuthn));
+        assert!(ReadTooEarly::by(&long).tokens);
+    }
+
+    #[test]
+    fn what_is_judged_at_once_is_never_less() {
+        let kinds = [Cors, JwtAuthn, Geoip, Rbac];
+        let mut steps = Vec::new();
+        for name in kinds {
+            let beside = kinds.iter().filter(|other| **other != name);
+            steps.extend(beside.flat_map(|other| {
+                let sides = [Side::Before, Side::After];
+                sides.map(|side| step(name, side, *other))
+            }));
+        }
+        for first in &steps {
+            for second in &steps {
+                for third in &steps {
+                    let moves = [first.clone(), second.clone(), third.clone()];
+                    let exactly = may_precede(&moves, Rbac, JwtAuthn);
+                    assert!(!exactly || might_precede(&moves, Rbac, JwtAuthn), "{moves:?}");
+                }
+            }
+        }
     }
 }

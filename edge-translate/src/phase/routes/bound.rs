@@ -32,12 +32,13 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, Origins, RetryPolicy, Route,
-    RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, ForwardedHost, Fraction, HashInput, Mirror, Origins, RetryPolicy,
+    Route, RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+mod counted;
 mod joined;
 mod ways;
 
@@ -423,6 +424,9 @@ impl<'a> Binder<'a, '_> {
         if ways.iter().all(|(_, (destination, _))| destination.is_none()) {
             return whole(internal_error());
         }
+        if ways.len() > 1 {
+            self.counts_apart(due);
+        }
         let mut mirrors = Vec::with_capacity(rule.mirrors.len());
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
@@ -447,7 +451,7 @@ impl<'a> Binder<'a, '_> {
             false => traffic::patient(due.traffic.route.as_ref(), timeout),
         };
         let to = |(destination, rewrite): (Option<Destination>, Rewrite)| match destination {
-            None => internal_error(),
+            None => nowhere(due),
             Some(destination) => RouteAction::Forward(Forward {
                 destination,
                 timeout: timeout.or_else(unlimited),
@@ -513,6 +517,28 @@ impl<'a> Binder<'a, '_> {
     fn backend(&self, backend: BackendId, due: &Due<'_>) -> Option<BackendId> {
         settings::in_context(self.reader, backend, due.variant)
     }
+}
+
+/// What is done with the part of a rule that has nowhere to go: 500 is the answer. Where the rule is for tunnels alone, so
+/// is this part of it.
+fn nowhere(due: &Due<'_>) -> RouteAction {
+    let traffic = due.traffic.route.as_ref();
+    let Some(traffic) = traffic.filter(|traffic| traffic.is_for_tunnels_alone()) else {
+        return internal_error();
+    };
+    RouteAction::Forward(Forward {
+        destination: Destination::Weighted {
+            shares: Vec::new(),
+            invalid_weight: 1,
+        },
+        timeout: None,
+        retry: None,
+        path_rewrite: None,
+        host_rewrite: None,
+        forwarded_host: ForwardedHost::default(),
+        mirrors: Vec::new(),
+        traffic: Some(Arc::clone(traffic)),
+    })
 }
 
 /// What is common to the parts of a rule, with what is done.

@@ -13,9 +13,9 @@ pub(super) fn whole<T>(all: T) -> Parts<T> {
     smallvec![(None, all)]
 }
 
-/// Where requests go, and how they are rewritten: in one way to all backends, unless one is rewritten as a proxy knows it
-/// of routes alone. Then each has a part of the requests by its weight. A proxy compares the same number of a request with
-/// the portion of each route, so that portions add up.
+/// Where requests go, and how they are rewritten: in one way to all backends, unless they are rewritten for one of them
+/// otherwise than for others, as a proxy knows it of routes alone. Then each has a part of the requests by its weight. A
+/// proxy compares the same number of a request with the portion of each route, so that portions add up.
 pub(super) fn ways(
     shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]>,
     invalid_weight: u32,
@@ -25,17 +25,22 @@ pub(super) fn ways(
         let shares = shares.into_iter().map(|(share, _)| share).collect();
         return whole((destination(shares, invalid_weight), rewrite));
     }
-    let weights = shares.iter().map(|(share, _)| share.weight).chain([invalid_weight]);
+    let rewritten = shares.into_iter().map(|(share, own)| match own {
+        Some(own) => (share, own.over(rewrite.clone())),
+        None => (share, rewrite.clone()),
+    });
+    let (shares, mut rewrites): (SmallVec<[BackendShare; 1]>, Vec<Rewrite>) = rewritten.unzip();
+    if rewrites.windows(2).all(|pair| pair[0] == pair[1]) {
+        let all = rewrites.pop().unwrap_or(rewrite);
+        return whole((destination(shares, invalid_weight), all));
+    }
+    let weights = shares.iter().map(|share| share.weight).chain([invalid_weight]);
     let total: u64 = weights.map(u64::from).sum();
     let mut reached = 0;
     let mut parts: Parts<_> = SmallVec::new();
-    for (share, own) in shares {
+    for (share, rewrite) in shares.into_iter().zip(rewrites) {
         reached += u64::from(share.weight);
         let portion = u32::try_from(reached * 1_000_000 / total.max(1)).unwrap_or(1_000_000);
-        let rewrite = match own {
-            Some(own) => own.over(rewrite.clone()),
-            None => rewrite.clone(),
-        };
         parts.push((Some(Fraction(portion)), (destination(smallvec![share], 0), rewrite)));
     }
     match parts.last_mut() {
@@ -105,5 +110,15 @@ mod tests {
         let parts = ways(shares, 0, Rewrite::default());
         assert_eq!(parts.len(), 1);
         assert!(parts[0].0.is_none());
+
+        let own = || Rewrite {
+            host: Some(HostRewrite::Endpoint),
+            ..Rewrite::default()
+        };
+        let shares = smallvec![(share("a", 1), Some(Box::new(own()))), (share("b", 3), None)];
+        let parts = ways(shares, 2, own());
+        assert_eq!(parts.len(), 1);
+        assert!(parts[0].0.is_none());
+        assert!(parts[0].1.1 == own());
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Filters {
 pub(super) struct Unknown;
 
 /// A rewrite of host and path.
-#[derive(Default, Clone)]
+#[derive(Default, Clone, PartialEq)]
 pub(in crate::phase::routes) struct Rewrite {
     /// Of the host.
     pub(in crate::phase::routes) host: Option<HostRewrite>,

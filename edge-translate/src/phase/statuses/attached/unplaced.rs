@@ -5,17 +5,22 @@ use super::{Ancestor, Condition, Subject, Target, gateway_of};
 use crate::{
     api::{Kind, Protocol},
     name::{Id, ListenerId},
-    phase::listeners::view::ListenerView,
+    phase::{listeners::view::ListenerView, policies::policy},
 };
 
 impl Subject<'_, '_> {
-    /// Why the policy can't tell whom to let in at listeners under an ancestor; none where it can, or doesn't ask.
+    /// Why the policy, merged into that of a listener where it merges, can't tell whom to let in at listeners under an
+    /// ancestor; none where it can, or doesn't ask.
     pub(super) fn unplaced(&self, target: Target, ancestor: Ancestor) -> Option<Condition> {
         if self.policy.kind != Kind::SecurityPolicy {
             return None;
         }
+        let merges = target.route().is_some() && policy::merges(self.reader, self.policy);
         let listeners = self.listeners_of(target, ancestor);
-        listeners.into_iter().find_map(|view| self.unplaced_at(view, None))
+        listeners.into_iter().find_map(|view| {
+            let parent = merges.then(|| view.inherited.policy(self.policy.kind)).flatten();
+            self.unplaced_at(view, parent)
+        })
     }
 
     /// The same for one listener, where the policy merges into that of a parent.
