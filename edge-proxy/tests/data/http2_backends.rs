@@ -31,7 +31,10 @@ async fn backend(leave: watch::Receiver<()>) -> (SocketAddr, UnboundedReceiver<A
     let (sender, answered) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, leave.clone(), sender.clone()));
+            // Connections that come after it was told stay.
+            let mut leave = leave.clone();
+            leave.mark_unchanged();
+            tokio::spawn(serve(stream, leave, sender.clone()));
         }
     });
     (address, answered)
@@ -43,12 +46,14 @@ async fn serve(stream: TcpStream, mut leave: watch::Receiver<()>, sender: mpsc::
     let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
     loop {
         tokio::select! {
+            // What was written after it was told to leave goes behind its GOAWAY.
+            biased;
+            Ok(()) = leave.changed() => connection.graceful_shutdown(),
             accepted = connection.accept() => {
                 let Some(Ok((request, mut respond))) = accepted else { return };
                 let answer = respond.send_response(Response::new(()), false).unwrap();
                 let _ = sender.send(Answered { request, answer });
             }
-            Ok(()) = leave.changed() => connection.graceful_shutdown(),
         }
     }
 }

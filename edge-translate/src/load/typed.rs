@@ -80,6 +80,8 @@ mod tests {
         _home: Option<String>,
         #[serde(rename = "name")]
         _name: Option<String>,
+        #[serde(rename = "port")]
+        _port: Option<u16>,
     }
 
     #[test]
