@@ -148,9 +148,12 @@ fn might_precede(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> bo
         let (Some(name), Some(beside)) = (at(&step.name), at(&step.other)) else {
             continue;
         };
-        for third in 0..n {
-            ahead[name][third] |= ahead[beside][third];
-            ahead[third][name] |= ahead[third][beside];
+        let behind = ahead[beside].clone();
+        for (own, its) in ahead[name].iter_mut().zip(behind) {
+            *own |= its;
+        }
+        for row in &mut ahead {
+            row[name] |= row[beside];
         }
         ahead[name][beside] = step.side == Side::Before;
         ahead[beside][name] = step.side == Side::After;
