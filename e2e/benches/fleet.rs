@@ -7,6 +7,7 @@ use e2e::{
     http::{self, Request},
     process::{Process, children_of, wait_for},
     stack::{DataPlane, Site},
+    usage::memory_kib,
     world,
 };
 use std::{
@@ -114,8 +115,5 @@ fn is_proxy(pid: u32) -> bool {
 }
 
 fn resident_mib(pid: u32) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let text = line.context("no VmRSS")?.trim().trim_end_matches(" kB");
-    Ok(text.parse::<f64>()? / 1024.0)
+    Ok(memory_kib(pid, "VmRSS")? / 1024.0)
 }

@@ -7,6 +7,7 @@ use e2e::{
     ports,
     process::Process,
     stack::{DataPlane, Site, Stack},
+    usage::Cpu,
 };
 use std::{
     fmt::Write as _,
@@ -25,13 +26,15 @@ const SECONDS: &str = "3";
 const CONNECTIONS: &str = "64";
 /// The host.
 const HOST: &str = "many.example.com";
-/// Microseconds in a clock tick of `/proc/<pid>/stat`, fixed for user space on Linux.
-const TICK: f64 = 10_000.0;
 
 fn main() -> Result<()> {
     let mut out = io::stdout();
-    let columns: String = SIZES.iter().map(|size| format!(" {size} routes |")).collect();
-    writeln!(out, "| data plane |{columns}\n|---|{}", "--:|".repeat(SIZES.len()))?;
+    let columns: String = SIZES.iter().map(|size| format!(" {size} |")).collect();
+    writeln!(
+        out,
+        "| data plane, by HTTPRoutes |{columns}\n|---|{}",
+        "--:|".repeat(SIZES.len())
+    )?;
     for (name, plane) in [
         ("edge-proxy", DataPlane::EdgeProxy),
         ("Envoy 1.40.0", DataPlane::envoy()?),
@@ -72,7 +75,7 @@ fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
     let mut costs = Vec::with_capacity(RUNS);
     // The first one warms up.
     for run in 0..=RUNS {
-        let before = ticks(proxy)?;
+        let before = Cpu::of(proxy)?;
         let mut load = on_core("1");
         load.args([
             env!("CARGO_BIN_EXE_edge-load"),
@@ -91,7 +94,8 @@ fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
             .context("the load says nothing")?
             .parse()?;
         if run > 0 {
-            costs.push((ticks(proxy)? - before) * TICK / requests);
+            let used = Cpu::of(proxy)?.since(before);
+            costs.push((used.user + used.system) * 1e6 / requests);
         }
     }
     costs.sort_by(f64::total_cmp);
@@ -128,12 +132,4 @@ fn on_core(core: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", core]);
     command
-}
-
-/// Clock ticks that a process with all its threads has run.
-fn ticks(pid: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the proxy is gone")?;
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    // utime and stime: fields 14 and 15 of proc(5), counted from the state, which is 3.
-    fields.skip(11).take(2).map(|ticks| Ok(ticks.parse::<f64>()?)).sum()
 }

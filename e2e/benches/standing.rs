@@ -8,6 +8,7 @@ use e2e::{
     load::http1,
     process::{children_of, wait_for},
     stack::{DataPlane, PATIENCE, Stack},
+    usage::memory_kib,
 };
 use std::{
     fs,
@@ -51,7 +52,7 @@ fn measure(plane: &DataPlane) -> Result<Figures> {
     let children = children_of(stack.controller.pid())?;
     let proxy = children.into_iter().find(|pid| !command_line(*pid).is_empty());
     let proxy = proxy.context("the controller has no proxy")?;
-    let (resident, own) = (mib(proxy, "VmRSS:")?, mib(proxy, "RssAnon:")?);
+    let (resident, own) = (mib(proxy, "VmRSS")?, mib(proxy, "RssAnon")?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = http1::request("www.example.com", "/", http1::Fields::None);
     let held = runtime.block_on(http1::hold(stack.gateway(), &request, CONNECTIONS))?;
@@ -148,11 +149,5 @@ fn admin(pid: u32) -> Result<SocketAddr> {
 }
 
 fn mib(pid: u32, name: &str) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let text = line
-        .with_context(|| format!("no {name}"))?
-        .trim()
-        .trim_end_matches(" kB");
-    Ok(text.parse::<f64>()? / 1024.0)
+    Ok(memory_kib(pid, name)? / 1024.0)
 }

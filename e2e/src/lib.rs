@@ -14,6 +14,7 @@ pub mod process;
 pub mod stack;
 pub mod tls;
 pub mod traffic;
+pub mod usage;
 pub mod world;
 
 /// Makes two tests of each scenario, a function of the caller's module from a [`stack::DataPlane`] to a result: one a data plane.

@@ -221,18 +221,23 @@ fn connect_ends_at_the_proxy_where_a_route_says_so() {
         stream
             .write_all(b"CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\nhello")
             .unwrap();
-        let mut read = Vec::new();
-        while !read.ends_with(b"heard hello") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            read.push(byte[0]);
-        }
-        let text = String::from_utf8(read).unwrap();
+        let text = read_to(&mut stream, "heard hello");
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{name}: {text}");
         assert!(text.ends_with("\r\n\r\nheard hello"), "{name}: {text}");
         stream.shutdown(Shutdown::Both).unwrap();
     }
     assert_eq!(others.load(Ordering::SeqCst), 0);
+}
+
+/// Reads a stream that stays open, as far as these words.
+fn read_to(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    while !text.ends_with(end) {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        text.push(byte[0].into());
+    }
+    text
 }
 
 /// A backend that is a proxy: it grants tunnels to `h:80` alone, and sends back what comes through.
@@ -265,13 +270,7 @@ fn connect_goes_on_to_a_backend_that_is_a_proxy() {
             stream
         };
         let mut stream = ask("h:80");
-        let mut read = Vec::new();
-        while !read.ends_with(b"heard hello") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            read.push(byte[0]);
-        }
-        let text = String::from_utf8(read).unwrap();
+        let text = read_to(&mut stream, "heard hello");
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{name}: {text}");
         assert!(text.contains("\r\nx-proxy: 1\r\n"), "{name}: {text}");
         assert!(text.ends_with("\r\n\r\nheard hello"), "{name}: {text}");

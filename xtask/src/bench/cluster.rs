@@ -3,7 +3,7 @@
 use super::report;
 use crate::{
     lab::Lab,
-    workspace::{self, Profile, Programs},
+    workspace::{Profile, Programs},
 };
 use anyhow::Result;
 
@@ -11,8 +11,7 @@ use anyhow::Result;
 pub(crate) fn run() -> Result<()> {
     let lab = Lab::build()?;
     let programs = Programs::build(Profile::Dist)?;
-    let mut bench = workspace::cargo()?;
-    bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "cluster"]);
+    let mut bench = report::bench("cluster")?;
     lab.around(&mut bench, "bench")?;
     let table = report::table(&mut bench, &programs)?;
     let body = format!(

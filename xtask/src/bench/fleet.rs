@@ -1,15 +1,13 @@
 //! A fleet of 10,000 routes end to end (`e2e/benches/fleet.rs`), with our proxy and with stock Envoy.
 
 use super::report;
-use crate::workspace::{self, Profile, Programs};
+use crate::workspace::{Profile, Programs};
 use anyhow::Result;
 
 /// Measures and publishes.
 pub(crate) fn run() -> Result<()> {
     let programs = Programs::build(Profile::Dist)?;
-    let mut bench = workspace::cargo()?;
-    bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "fleet"]);
-    let table = report::table(&mut bench, &programs)?;
+    let table = report::table(&mut report::bench("fleet")?, &programs)?;
     let body = format!(
         "`edgegateway` with 10,000 HTTPRoutes, 5,000 Services and 5,000 EndpointSlices in files, its proxy as a process \
          beside it with a worker for each core; one more HTTPRoute is saved in 21 versions, and the median time is \

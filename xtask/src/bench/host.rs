@@ -1,15 +1,13 @@
 //! Many routes in one host, under the controller (`e2e/benches/one_host.rs`), with our proxy and with stock Envoy.
 
 use super::report;
-use crate::workspace::{self, Profile, Programs};
+use crate::workspace::{Profile, Programs};
 use anyhow::Result;
 
 /// Measures and publishes.
 pub(crate) fn run() -> Result<()> {
     let programs = Programs::build(Profile::Dist)?;
-    let mut bench = workspace::cargo()?;
-    bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "one_host"]);
-    let table = report::table(&mut bench, &programs)?;
+    let table = report::table(&mut report::bench("one_host")?, &programs)?;
     let body = format!(
         "CPU µs of the proxy for a request of 1 kB to the last of so many HTTPRoutes of one host, which match by the \
          beginnings of paths, without access log; HTTP/1.1, 64 connections, all workers on one core, load and backend on \

@@ -15,7 +15,6 @@ mod peer;
 mod site;
 mod standing;
 mod training;
-mod usage;
 mod xds;
 
 use super::report;

@@ -16,6 +16,13 @@ use std::{
 /// The document, from the root of the workspace.
 const DOCUMENT: &str = "docs/performance.md";
 
+/// A bench of the tests, by its name.
+pub(crate) fn bench(name: &str) -> Result<Command> {
+    let mut bench = workspace::cargo()?;
+    bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", name]);
+    Ok(bench)
+}
+
 /// What a bench that runs our programs, and stock Envoy beside them, prints as its table.
 pub(crate) fn table(bench: &mut Command, programs: &Programs) -> Result<String> {
     let output = bench

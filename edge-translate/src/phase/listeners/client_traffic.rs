@@ -185,6 +185,10 @@ fn agree(sharers: &mut [&mut Candidate]) {
     sharers.iter_mut().for_each(|sharer| holds.put_into(sharer));
 }
 
+/// As many older listeners are named to who came later: with a thousand ListenerSets at a port, names would be most of
+/// what is said.
+const MOST_NAMED: usize = 8;
+
 /// Refuses what policies ask for beyond what holds at their port, and tells listeners that have what they didn't ask for.
 fn refuse_others(sharers: &mut [&mut Candidate], holds: &Common) {
     let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
@@ -194,7 +198,9 @@ fn refuse_others(sharers: &mut [&mut Candidate], holds: &Common) {
             continue;
         }
         if holds.covers(sharer) {
-            older.push(&names[i]);
+            if older.len() < MOST_NAMED {
+                older.push(&names[i]);
+            }
             continue;
         }
         let others = names.iter().enumerate().filter(|(j, _)| *j != i);

@@ -4,9 +4,9 @@ use super::{
     exchanges, median,
     peer::Bench,
     site::{HOST, Plan, Site},
-    usage::memory_kib,
 };
 use anyhow::{Context, Result, ensure};
+use e2e::usage::memory_kib;
 use std::{
     fmt::Write as _,
     io::{self, BufRead, BufReader, Write as _},

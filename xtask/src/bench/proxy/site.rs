@@ -1,13 +1,11 @@
 //! One proxy between a backend and a load generator, all of them fresh.
 
-use super::{
-    peer::{Bench, Key, Logs, Peer, Setup, Size, Speech, on_load_core, on_proxy_core},
-    usage::{Cpu, memory_kib},
-};
+use super::peer::{Bench, Key, Logs, Peer, Setup, Size, Speech, on_load_core, on_proxy_core};
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{
     process::{Process, wait_for},
     tls::Authority,
+    usage::{Cpu, memory_kib},
 };
 use std::{
     fs,

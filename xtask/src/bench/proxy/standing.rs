@@ -1,16 +1,11 @@
 //! What a proxy costs that nobody asks (`e2e/benches/standing.rs`): memory, and the time that news of endpoints take.
 
-use crate::{
-    bench::report,
-    workspace::{self, Programs},
-};
+use crate::{bench::report, workspace::Programs};
 use anyhow::Result;
 
 /// Ours and stock Envoy behind the controller.
 pub(super) fn table(programs: &Programs) -> Result<String> {
-    let mut bench = workspace::cargo()?;
-    bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "standing"]);
-    let table = report::table(&mut bench, programs)?;
+    let table = report::table(&mut report::bench("standing")?, programs)?;
     Ok(format!(
         "Behind the controller with the configuration of the quickstart, a worker for each core: memory after the first \
          answer, and what all workers together run when the endpoints of a backend change while 10,000 connections are \

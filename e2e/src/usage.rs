@@ -8,16 +8,16 @@ const TICKS: f64 = 100.0;
 
 /// CPU time of a process with all its threads, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cpu {
+pub struct Cpu {
     /// Its own code.
-    pub(super) user: f64,
+    pub user: f64,
     /// The kernel's, on its behalf.
-    pub(super) system: f64,
+    pub system: f64,
 }
 
 impl Cpu {
     /// So far.
-    pub(super) fn of(pid: u32) -> Result<Self> {
+    pub fn of(pid: u32) -> Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the proxy is gone")?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         // utime and stime: fields 14 and 15 of proc(5), counted from the state, which is 3.
@@ -32,7 +32,7 @@ impl Cpu {
     }
 
     /// Since then.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self {
             user: self.user - before.user,
             system: self.system - before.system,
@@ -41,7 +41,7 @@ impl Cpu {
 }
 
 /// Memory of a process in KiB, by a name of `/proc/<pid>/status`.
-pub(super) fn memory_kib(pid: u32, name: &str) -> Result<f64> {
+pub fn memory_kib(pid: u32, name: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let text = line.with_context(|| format!("no {name}"))?;
