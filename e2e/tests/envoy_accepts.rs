@@ -15,13 +15,14 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{mmdb::Database, stack::program};
-use edge_ir::FleetKey;
+use edge_ir::{FleetKey, Patch, PatchProblem};
 use edge_translate::{Answers, Feature, Settings};
 use edge_xds::{
     bootstrap::{
         BootstrapSettings, NodeIdentity, ProxyZone, certificate_file, default_bootstrap, token_file, trusted_ca_file,
     },
     json::{Codec, Names},
+    lower::Lowering,
     snapshot::{ResourceType, Snapshot},
 };
 use edgectl::translate::{Options, input, translate};
@@ -31,7 +32,10 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -147,6 +151,75 @@ fn what_is_rejected_is_noticed() {
         }
     });
     assert!(error.unwrap_err().contains("missing ]"));
+}
+
+/// What a patch makes is refused for its values where Envoy refuses it for these, and tells so itself.
+#[test]
+fn values_that_patches_may_not_make_are_refused_by_envoy() {
+    let cases = inputs_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/patch"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut refused = 0;
+    for case in cases {
+        let outcome = translate(&input::read(&[case]).unwrap().texts, &Options::default());
+        for (key, fleet) in &outcome.translation.fleets {
+            let mut lowering = Lowering::new();
+            let unpatched = edge_ir::Fleet {
+                patches: Arc::default(),
+                ..(**fleet).clone()
+            };
+            let before = lowering.lower(&unpatched);
+            lowering.lower(fleet);
+            for failure in lowering.failures().iter() {
+                let PatchProblem::Invalid(message) = &failure.problem else {
+                    continue;
+                };
+                if !message.contains(", err:in ") {
+                    continue;
+                }
+                let mut patches = fleet.patches.iter();
+                let is_meant = |patch: &&Patch| patch.origin == failure.origin && patch.index == failure.index;
+                let resources = patched(&before, patches.find(is_meant).unwrap()).unwrap();
+                let said = check_resources(&envoy(), folder.path(), key, resources)
+                    .unwrap_err()
+                    .to_string();
+                // It reads durations of less than nothing so little that it never comes to their bounds.
+                let is_meant = said.contains("ValidationError") || said.contains("Invalid duration");
+                assert!(is_meant, "{message}\nEnvoy says: {said}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 15, "{refused}");
+}
+
+/// Resources with what one patch makes of them, whatever its values.
+fn patched(snapshot: &Snapshot, patch: &Patch) -> Result<Resources> {
+    let codec = Codec::cached()?;
+    let kind = ResourceType::from_type_url(&patch.type_url).context("no type of a resource")?;
+    let operation = &patch.operation;
+    let value: Value = operation
+        .value
+        .as_deref()
+        .map_or(Ok(Value::Null), serde_json::from_str)?;
+    let path = operation.path.as_deref().unwrap_or_default();
+    let mut resource = match snapshot.section(kind).get(&patch.name) {
+        Some(entry) => codec.bytes_to_json(kind.type_url(), &entry.body.contiguous(), Names::Proto)?,
+        None => Value::Null,
+    };
+    let step = json!([{"op": &*operation.op, "path": path, "value": value}]);
+    json_patch::patch(&mut resource, &serde_json::from_value::<json_patch::Patch>(step)?)?;
+    let bytes = codec.bytes_from_json(kind.type_url(), resource)?;
+    let mut resources = Resources::of(snapshot)?;
+    let of_kind = match kind {
+        ResourceType::Cluster => &mut resources.clusters,
+        ResourceType::Endpoints => &mut resources.endpoints,
+        ResourceType::Secret => &mut resources.secrets,
+        ResourceType::Listener => &mut resources.listeners,
+        ResourceType::Routes => &mut resources.tables,
+    };
+    let resource = codec.bytes_to_json(kind.type_url(), &bytes, Names::Camel)?;
+    of_kind.insert(patch.name.to_string(), resource);
+    Ok(resources)
 }
 
 /// Every `input.yaml` below a folder.

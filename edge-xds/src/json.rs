@@ -184,6 +184,11 @@ impl Codec {
         })
     }
 
+    /// An encoded message of a type, given by full name or type URL, to look into.
+    pub(crate) fn message(&self, name: &str, bytes: &[u8]) -> Result<DynamicMessage, JsonError> {
+        self.named(name, bytes, None)
+    }
+
     /// Writes an encoded message to a serializer, without a value in between.
     pub fn serialize<S: Serializer>(
         &self,

@@ -6,6 +6,7 @@
 
 mod operation;
 mod place;
+mod rules;
 
 #[cfg(test)]
 mod tests;
@@ -182,6 +183,7 @@ impl Work {
             );
             return Err(PatchProblem::Invalid(message));
         }
+        judge(place, &bytes)?;
         self.value = Ok(Some(value));
         self.bytes = Some(bytes);
         Ok(())
@@ -223,6 +225,16 @@ fn encode(kind: ResourceType, value: Value) -> Result<Vec<u8>, PatchProblem> {
             ResourceType::Secret => "Unable to unmarshal xds resource: it is no secret any more.".to_owned(),
             _ => format!("Unable to unmarshal xds resource {shown}, err:{error}."),
         })
+    })
+}
+
+/// Whether Envoy takes the values of what a patch has made. What was there before, it does.
+fn judge(place: &Place, bytes: &[u8]) -> Result<(), PatchProblem> {
+    let (type_url, name) = (place.0.type_url(), &place.1);
+    let found = rules::breach(type_url, bytes).map_err(|error| PatchProblem::Invalid(error.to_string()))?;
+    found.map_or(Ok(()), |breach| {
+        let message = format!("validation failed for xds resource {type_url}, err:in {name}, {breach}");
+        Err(PatchProblem::Invalid(message))
     })
 }
 

@@ -12,6 +12,7 @@
     reason = "a test may stop where it stands"
 )]
 
+use edge_ir::{Fleet, JsonPatchOperation, Origin, Patch};
 use edge_translate::{
     Answers, Feature, Settings,
     api::{ObjectKey, Timestamp},
@@ -19,7 +20,7 @@ use edge_translate::{
     load::Source,
     status::StatusBody,
 };
-use edge_xds::{dump::DumpKind, limits::Domains};
+use edge_xds::{dump::DumpKind, limits::Domains, lower::Lowering, snapshot::ResourceType};
 use edgectl::{
     cli::OutputFormat,
     translate::{
@@ -35,6 +36,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, panic,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// One test for each topic, so that a failure says where; and one that finds topics without a test.
@@ -146,14 +148,71 @@ fn check_case(topic: &str, folder: &Path) -> Vec<String> {
         return vec![format!("{case}: the first line must name the rule, as a comment")];
     }
     // A case that panics must not hide the others.
-    let outputs = match panic::catch_unwind(|| outputs(topic, text)) {
-        Ok(outputs) => outputs,
-        Err(_) => return vec![format!("{case}: translation panicked")],
+    let outputs = panic::catch_unwind(|| {
+        let outcome = translated(text);
+        (refused_values(&case, &outcome), outputs(topic, &outcome))
+    });
+    let Ok((mut failures, outputs)) = outputs else {
+        return vec![format!("{case}: translation panicked")];
     };
-    outputs
-        .into_iter()
-        .filter_map(|(file, found)| compare(&case, &folder.join(file), &found))
-        .collect()
+    let outputs = outputs.into_iter();
+    failures.extend(outputs.filter_map(|(file, found)| compare(&case, &folder.join(file), &found)));
+    failures
+}
+
+/// What is wrong with values that we make ourselves. What patches make is judged by the rules of Envoy's messages, and what
+/// was there before mustn't be what they fail for: so each resource takes a patch that only adds something harmless.
+fn refused_values(case: &str, outcome: &Outcome) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (key, snapshot) in &outcome.snapshots {
+        let fleet = &*outcome.translation.fleets[key];
+        // Patches of the case itself may take away what others need.
+        if !fleet.patches.is_empty() {
+            continue;
+        }
+        let of_kind = |kind: ResourceType| {
+            let entries = snapshot.section(kind).entries().iter();
+            entries.filter_map(move |entry| harmless(kind, &entry.name))
+        };
+        let fleet = Fleet {
+            patches: Arc::new(ResourceType::ALL.into_iter().flat_map(of_kind).collect()),
+            ..fleet.clone()
+        };
+        let mut lowering = Lowering::new();
+        lowering.lower(&fleet);
+        failures.extend(lowering.failures().iter().map(|failure| format!("{case}: {failure:?}")));
+    }
+    failures
+}
+
+/// A patch that changes a resource and nothing that matters; there is none for a secret.
+fn harmless(kind: ResourceType, name: &str) -> Option<Patch> {
+    let (path, value) = match kind {
+        ResourceType::Cluster => ("/alt_stat_name", "\"patched\""),
+        ResourceType::Listener => ("/stat_prefix", "\"patched\""),
+        ResourceType::Routes => ("/ignore_port_in_host_matching", "true"),
+        ResourceType::Endpoints => ("/policy", r#"{"weighted_priority_health": true}"#),
+        ResourceType::Secret => return None,
+    };
+    Some(Patch {
+        origin: Origin {
+            kind: "EdgePatchPolicy".into(),
+            namespace: "default".into(),
+            name: "harmless".into(),
+            section: None,
+            annotations: Arc::default(),
+        },
+        index: 0,
+        type_url: kind.type_url().into(),
+        name: name.into(),
+        operation: JsonPatchOperation {
+            op: "add".into(),
+            path: Some(path.into()),
+            json_path: None,
+            from: None,
+            value: Some(value.into()),
+        },
+    })
 }
 
 /// The time that a case is judged by, if its text says `# now: 2030-01-01T00:00:00Z` before the first object.
@@ -202,7 +261,7 @@ fn settings(text: &str) -> Settings {
     }
 }
 
-fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
+fn translated(text: String) -> Outcome {
     let options = Options {
         settings: settings(&text),
         now: now(&text),
@@ -213,16 +272,19 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
         name: "input.yaml".to_owned(),
         text,
     }];
-    let outcome = translate(&texts, &options);
+    translate(&texts, &options)
+}
+
+fn outputs(topic: &str, outcome: &Outcome) -> [(&'static str, String); 3] {
     let ir = Ir {
-        fleets: show::fleets(&outcome),
-        infra: show::infra(&outcome),
-        limits: show::limits(&outcome),
+        fleets: show::fleets(outcome),
+        infra: show::infra(outcome),
+        limits: show::limits(outcome),
     };
     [
         ("ir.yaml", yaml(&ir)),
-        ("status.yaml", yaml(&statuses(topic, &outcome))),
-        ("xds.yaml", xds(topic, &outcome)),
+        ("status.yaml", yaml(&statuses(topic, outcome))),
+        ("xds.yaml", xds(topic, outcome)),
     ]
 }
 

@@ -2,13 +2,14 @@
 //! sources they are made with. A test makes them again and compares.
 //!
 //! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`,
-//! and `edge-envoy/src/generated` the Rust of those of its messages that we speak;
+//! `edge-xds/src/patch/rules/envoy.rules` what values their fields take, and `edge-envoy/src/generated` the Rust of those of its messages that we speak;
 //! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`, and
 //! `edge-admission/definitions` the schemas of these and of Gateway API's, by which objects are judged offline.
 
 mod compile;
 mod judged;
 mod qualify;
+mod rules;
 mod strip;
 mod types;
 
@@ -33,7 +34,7 @@ pub(crate) struct Options {
 /// Writes (or checks) every generated file.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = workspace_root()?;
-    let mut files = vec![(DESCRIPTORS.to_owned(), descriptors(&root)?)];
+    let mut files = Vec::from(descriptors(&root)?);
     files.extend(messages(&root)?);
     if !options.check {
         // A package that is left out leaves no file behind.
@@ -74,6 +75,9 @@ const DEFINITIONS: &str = "charts/gateway-crds-helm/templates";
 /// Where the descriptor set is checked in.
 const DESCRIPTORS: &str = "edge-xds/src/envoy.fds";
 
+/// Where the rules of values are.
+const RULES: &str = "edge-xds/src/patch/rules/envoy.rules";
+
 /// Where the Rust of messages is checked in.
 const MESSAGES: &str = "edge-envoy/src/generated";
 
@@ -85,9 +89,13 @@ fn messages(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(files.map(|(name, text)| (format!("{MESSAGES}/{name}"), text)).collect())
 }
 
-fn descriptors(root: &Path) -> Result<Vec<u8>> {
+/// The descriptors, and the rules of values that are cut out of them.
+fn descriptors(root: &Path) -> Result<[(String, Vec<u8>); 2]> {
     let full = compile::descriptor_set(&source(root)?.join("proto"))?;
-    strip::strip(&full)
+    Ok([
+        (DESCRIPTORS.to_owned(), strip::strip(&full)?),
+        (RULES.to_owned(), rules::rules(&full)?),
+    ])
 }
 
 fn workspace_root() -> Result<PathBuf> {
@@ -159,10 +167,9 @@ mod tests {
     #[test]
     fn checked_in_descriptors_are_those_of_the_locked_version() {
         let root = workspace_root().unwrap();
-        let found = std::fs::read(root.join(DESCRIPTORS)).unwrap();
-        assert!(
-            found == descriptors(&root).unwrap(),
-            "{DESCRIPTORS} is out of date: run `cargo xtask gen`"
-        );
+        for (name, expected) in descriptors(&root).unwrap() {
+            let found = std::fs::read(root.join(&name)).unwrap();
+            assert!(found == expected, "{name} is out of date: run `cargo xtask gen`");
+        }
     }
 }

@@ -719,6 +719,9 @@ pub mod ratelimit {
         }
     }
 }
+pub mod validate {
+    include!("validate.rs");
+}
 pub mod xds {
     pub mod core {
         pub mod v3 {

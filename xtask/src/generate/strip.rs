@@ -127,7 +127,7 @@ fn strip_enum(enumeration: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// The options with the wanted numbers.
-fn keep(options: &[u8], wanted: &[u32]) -> Result<Vec<u8>> {
+pub(super) fn keep(options: &[u8], wanted: &[u32]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for field in fields(options)? {
         if wanted.contains(&field.number) {
@@ -155,15 +155,15 @@ fn default_json_name(name: &[u8]) -> Vec<u8> {
 }
 
 /// A field of an encoded message.
-struct Field<'a> {
-    number: u32,
+pub(super) struct Field<'a> {
+    pub(super) number: u32,
     /// Key and value as they stand.
-    raw: &'a [u8],
+    pub(super) raw: &'a [u8],
     /// The content of a length-delimited field; empty for others.
-    payload: &'a [u8],
+    pub(super) payload: &'a [u8],
 }
 
-fn fields(message: &[u8]) -> Result<Vec<Field<'_>>> {
+pub(super) fn fields(message: &[u8]) -> Result<Vec<Field<'_>>> {
     let mut out = Vec::new();
     let mut rest = message;
     while !rest.is_empty() {
@@ -190,13 +190,13 @@ fn fields(message: &[u8]) -> Result<Vec<Field<'_>>> {
     Ok(out)
 }
 
-fn put(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
+pub(super) fn put(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
     encode_varint(u64::from(number << 3 | 2), out);
     encode_varint(payload.len() as u64, out);
     out.extend_from_slice(payload);
 }
 
-fn put_if_any(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
+pub(super) fn put_if_any(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
     if !payload.is_empty() {
         put(out, number, payload);
     }
