@@ -207,7 +207,18 @@ impl Control {
         let mut assembly = self.assembly.borrow_mut();
         assembly.tell_time(SystemTime::now());
         let put = assembly.put_secret_of_server(cluster, secret, version);
+        self.shared.secrets.count(&secret.name, |cells| match &put {
+            Ok(()) => cells.update_success.inc(),
+            Err(_) => cells.update_rejected.inc(),
+        });
         put.map_err(|error| error.to_string())
+    }
+
+    /// A server of secrets could not be asked, or has ended its stream.
+    pub fn server_failed(&self, cluster: &str) {
+        for name in self.of_servers.borrow().get(cluster).into_iter().flatten() {
+            self.shared.secrets.count(name, |cells| cells.update_failure.inc());
+        }
     }
 
     /// Activates and publishes whatever is ready.
@@ -327,6 +338,10 @@ impl Control {
     fn ask_servers(&self, wanted: OfServers) {
         self.of_servers.send_if_modified(|current| {
             let differs = *current != wanted;
+            if differs {
+                let names = wanted.values().flatten().map(String::as_str).collect();
+                self.shared.secrets.want(&names);
+            }
             *current = wanted;
             differs
         });

@@ -32,6 +32,8 @@ pub enum Family {
     Listener,
     /// Of the process.
     Process,
+    /// A secret's that a server beside the proxy has.
+    Secret,
     /// A TCP proxy's.
     Tcp,
     /// A UDP proxy's.
@@ -46,6 +48,7 @@ impl Family {
             Self::Http => Some("http"),
             Self::Listener => Some("listener"),
             Self::Process => None,
+            Self::Secret => Some("sds"),
             Self::Tcp => Some("tcp"),
             Self::Udp => Some("udp"),
         }
@@ -58,6 +61,7 @@ impl Family {
             Self::Http => Some("envoy.http_conn_manager_prefix"),
             Self::Listener => Some("envoy.listener_address"),
             Self::Process => None,
+            Self::Secret => Some("envoy.xds_resource_name"),
             Self::Tcp => Some("envoy.tcp_prefix"),
             Self::Udp => Some("envoy.udp_prefix"),
         }
@@ -165,6 +169,10 @@ fn each(shared: &Shared, snapshot: &Snapshot, kept: &Kept, visit: &mut dyn FnMut
     listeners
         .values()
         .for_each(|scope| of(&***scope, Family::Listener, kept, visit));
+    let secrets = shared.secrets.all();
+    secrets
+        .iter()
+        .for_each(|scope| of(&**scope, Family::Secret, kept, visit));
 }
 
 /// Visits the values of a scope.

@@ -29,7 +29,7 @@ use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
 use crate::metrics::Pushing;
 use crate::shared::{Drain, RuntimeFlags, Shared};
-use crate::stats::{Merge, ServerStats, Value, WorkerIndex};
+use crate::stats::{Merge, SecretScopes, ServerStats, Value, WorkerIndex};
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::Incoming;
@@ -193,6 +193,7 @@ pub(crate) fn share(workers: usize, admin_address: Option<std::net::SocketAddr>)
         drain: drain_reader,
         flags: RuntimeFlags::default(),
         stats,
+        secrets: SecretScopes::default(),
         logs: LogWriter::default(),
         admin_address,
     });

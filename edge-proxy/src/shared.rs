@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::config::Snapshot;
 use crate::config::listener::SocketProtocol;
 use crate::log_files::writer::LogWriter;
-use crate::stats::ServerStats;
+use crate::stats::{SecretScopes, ServerStats};
 
 /// Everything a worker is given. `Send + Sync`, behind one `Arc`.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct Shared {
     pub flags: RuntimeFlags,
     /// Process-wide counters.
     pub stats: Arc<ServerStats>,
+    /// Counters of secrets that servers beside the proxy have.
+    pub secrets: SecretScopes,
     /// Writes access logs.
     pub logs: LogWriter,
     /// Address of the admin interface, once bound.

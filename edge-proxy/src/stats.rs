@@ -11,14 +11,16 @@ use std::sync::{Arc, OnceLock};
 
 mod groups;
 mod histogram;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
 pub use groups::{
-    ClusterCells, ClusterStats, ConnectionManagerCells, HttpStats, ListenerCells, ListenerStats, ServerCells,
-    ServerStats, TcpCells, TcpStats, UdpCells, UdpStats,
+    ClusterCells, ClusterStats, ConnectionManagerCells, HttpStats, ListenerCells, ListenerStats, SecretCells,
+    SecretStats, ServerCells, ServerStats, TcpCells, TcpStats, UdpCells, UdpStats,
 };
 pub use histogram::{BUCKETS, Histogram, HistogramValue};
+pub use secrets::SecretScopes;
 
 /// The index of a worker thread, 0 and up; the slot it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -165,6 +165,7 @@ fn metric(sample: &Sample) -> (String, String) {
         Family::Tcp => ("envoy_tcp_", "envoy_tcp_prefix"),
         Family::Udp => ("envoy_udp_", "envoy_udp_prefix"),
         Family::Listener => ("envoy_listener_", "envoy_listener_address"),
+        Family::Secret => ("envoy_sds_", "envoy_xds_resource_name"),
         Family::Process => ("envoy_", ""),
     };
     if !label.is_empty() {

@@ -21,6 +21,7 @@ fn shared() -> Shared {
         flags: RuntimeFlags::default(),
         logs: crate::log_files::writer::LogWriter::default(),
         stats,
+        secrets: crate::stats::SecretScopes::default(),
         admin_address: None,
     }
 }

@@ -84,6 +84,7 @@ async fn ask(control: Rc<Control>, node: Node, server: String) {
             }
             Err(error) => Err(error),
         };
+        control.server_failed(&server);
         turn = turn.wrapping_add(1);
         let pause = backoff.pause(RandomState::new().hash_one(turn));
         match ended {

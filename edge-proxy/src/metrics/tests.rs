@@ -119,6 +119,11 @@ fn what_varies_in_names_is_told_as_tags() {
             "udp.idle_timeout",
             &[("envoy.udp_prefix", "dns")],
         ),
+        (
+            sample(Family::Secret, "sds.www.", "www", "update_success"),
+            "sds.update_success",
+            &[("envoy.xds_resource_name", "www")],
+        ),
         (sample(Family::Process, "", "", "server.live"), "server.live", &[]),
     ] {
         assert_eq!(

@@ -233,6 +233,16 @@ cells! {
 }
 
 cells! {
+    /// Cells of a secret that a server beside the proxy has.
+    SecretCells / /** `sds.<name>.` */ SecretStats {
+        counter update_attempt = "update_attempt";
+        counter update_success = "update_success";
+        counter update_failure = "update_failure";
+        counter update_rejected = "update_rejected";
+    }
+}
+
+cells! {
     /// Cells of the process.
     ServerCells / /** Names without a varying part. */ ServerStats {
         gauge live = "server.live";

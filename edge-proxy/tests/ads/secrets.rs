@@ -287,4 +287,9 @@ async fn certificates_of_a_server_are_taken_kept_and_replaced() {
     let answer = session.push("4", &[one.secret("mine", &one.key)]).await;
     assert_eq!((&*answer.version_info, answer.error_detail), ("4", None));
     one.until_shown(secure).await;
+
+    // All of that is counted as Envoy counts it: each attempt by how it ended, and the one that is under way.
+    let counted = "sds.mine.update_attempt: 6\nsds.mine.update_failure: 1\nsds.mine.update_rejected: 1\nsds.mine.\
+                   update_success: 3\n";
+    wait_for(admin, "/stats?filter=sds", 200, counted).await;
 }

@@ -74,6 +74,7 @@ impl Proxy {
             flags: RuntimeFlags::default(),
             logs: edge_proxy::log_files::writer::LogWriter::default(),
             stats: Arc::new(ServerStats::new("", "", config.workers)),
+            secrets: edge_proxy::stats::SecretScopes::default(),
             admin_address: None,
         });
         let (end, ended) = mpsc::channel();

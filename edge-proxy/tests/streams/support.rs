@@ -54,6 +54,7 @@ impl Proxy {
             flags: RuntimeFlags::default(),
             logs: edge_proxy::log_files::writer::LogWriter::default(),
             stats: Arc::new(ServerStats::new("", "", workers)),
+            secrets: edge_proxy::stats::SecretScopes::default(),
             admin_address: None,
         });
         let publishers = Publishers {
