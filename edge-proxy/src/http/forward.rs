@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Kind;
 use crate::config::Snapshot;
-use crate::config::cluster::{ClusterEntry, LbPolicy, UpstreamProtocol};
+use crate::config::cluster::{ClusterEntry, LbPolicy};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{Connect, SchemeOverride, Upgrade};
@@ -281,27 +281,24 @@ fn choose<'a>(
     }
 }
 
-/// What to speak to the backend; an upgrade needs HTTP/1.1 and a route that allows it.
+/// What to speak to the backend; an upgrade needs a route that allows it.
 fn speak(
     chosen: &Chosen<'_>,
     settings: &Forward,
     connection: &Connection,
     upgrade: Option<&str>,
 ) -> Result<Speak, Fault> {
-    let cluster = &chosen.entry.cluster;
+    let usual = Speak::of(&chosen.entry.cluster, connection.protocol);
     match upgrade {
-        Some(Upgrade::CONNECT)
-            if allows_upgrade(settings, connection, Upgrade::CONNECT) && connect_ends(settings) == Connect::Here =>
-        {
-            Ok(Speak::Http1)
-        }
-        None => Ok(Speak::of(cluster, connection.protocol)),
-        Some(protocol)
-            if allows_upgrade(settings, connection, protocol) && cluster.protocol != UpstreamProtocol::Http2 =>
-        {
-            Ok(Speak::Http1)
-        }
-        Some(_) => Err(Fault::UpgradeForbidden),
+        None => Ok(usual),
+        Some(protocol) if !allows_upgrade(settings, connection, protocol) => Err(Fault::UpgradeForbidden),
+        // The connection isn't spoken on at all.
+        Some(Upgrade::CONNECT) if connect_ends(settings) == Connect::Here => Ok(Speak::Http1),
+        // Whether a backend that speaks both takes extended CONNECT isn't known before; HTTP/1.1 always has upgrades.
+        Some(_) => Ok(match usual {
+            Speak::Http1 | Speak::Negotiate => Speak::Http1,
+            Speak::Http2 => Speak::Http2,
+        }),
     }
 }
 

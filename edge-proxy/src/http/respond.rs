@@ -17,7 +17,7 @@ use crate::http::forward::connect::Opened;
 use crate::http::forward::{Answer, Forwarding};
 use crate::http::ingress::restore_upgrade;
 use crate::http::local_reply::{self, Audience};
-use crate::http::tunnel::Tunnel;
+use crate::http::tunnel::{BackendEnd, Tunnel};
 use crate::message::Protocol;
 use crate::message::head::{Head, Spelled};
 use crate::upstream::{HostPool, Lease};
@@ -38,7 +38,12 @@ pub(crate) async fn respond(
     forwarding.exchange.answered_by_backend();
     pool.cells().upstream_rq_time.record(took);
     let status = answer.response.status();
-    let is_tunnel = status.is_success() && forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT);
+    let is_tunnel = match forwarding.upgrade.as_deref() {
+        Some(Upgrade::CONNECT) => status.is_success(),
+        // So another protocol is granted in HTTP/2 (RFC 8441 §4).
+        Some(_) => status == StatusCode::OK && matches!(answer.lease, Lease::Http2(_)),
+        None => false,
+    };
     if is_tunnel || status == StatusCode::SWITCHING_PROTOCOLS {
         return Box::pin(switch(forwarding, answer, head)).await;
     }
@@ -133,12 +138,14 @@ pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head)
     let timer = exchange.timer.share();
     timer.clear(Kind::Route);
     let tunnel = Tunnel {
-        upstream: opened.transport,
+        upstream: BackendEnd::Connection {
+            io: opened.transport,
+            _counted: opened.counted,
+        },
         early: Bytes::new(),
         timer,
         idle: exchange.idle(),
         guard: opened.guard,
-        counted: opened.counted,
     };
     *exchange.tunnel.borrow_mut() = Some(tunnel);
     let mut response = Response::new(ResponseBody::Empty);
@@ -153,14 +160,20 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     } = answer;
     let refused = || local_reply::of_fault(Fault::ProtocolError, Audience::Http);
     let status = response.status();
+    let is_connect = forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT);
     // A backend that switches although nobody asked is broken, and so is one that switches in answer to CONNECT.
-    if (forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT)) != status.is_success() {
-        return refused();
-    }
-    let (Some(protocol), Lease::Http1(http1)) = (forwarding.upgrade.clone(), lease) else {
-        return refused();
+    let granted = match lease {
+        Lease::Http1(http1) if is_connect == status.is_success() => {
+            let taken = http1.into_transport();
+            taken.map(|(io, early, _counted)| (BackendEnd::Connection { io, _counted }, early))
+        }
+        Lease::Http2(stream) if status.is_success() => {
+            let tunnel = stream.into_tunnel();
+            tunnel.map(|tunnel| (BackendEnd::Stream(Box::new(tunnel)), Bytes::new()))
+        }
+        Lease::Http1(_) | Lease::Http2(_) => None,
     };
-    let Some((upstream, early, counted)) = http1.into_transport() else {
+    let (Some(protocol), Some((upstream, early))) = (forwarding.upgrade.clone(), granted) else {
         return refused();
     };
     let mut parts = response.into_parts().0;
@@ -180,17 +193,16 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
         timer,
         idle: exchange.idle(),
         guard,
-        counted,
     };
     *exchange.tunnel.borrow_mut() = Some(tunnel);
     let mut response = Response::new(ResponseBody::Empty);
     match exchange.connection.protocol {
-        _ if status.is_success() => *response.status_mut() = status,
+        _ if is_connect => *response.status_mut() = status,
         // Extended CONNECT is answered 200, and the stream itself is the tunnel (RFC 8441 §4).
         Protocol::Http2 => {}
         Protocol::Http1 => {
             restore_upgrade(&mut headers, &protocol);
-            *response.status_mut() = status;
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         }
     }
     headers.remove(header::CONTENT_LENGTH);

@@ -1,7 +1,7 @@
 //! Upgraded connections: bytes both ways until one side ends.
 //!
 //! What: after a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
-//! each other. A tunnel in which nothing moves ends by the stream's idle timeout.
+//! each other. Each side speaks its own version of HTTP: a stream of one may be a connection of the other. A tunnel in which nothing moves ends by the stream's idle timeout.
 
 use std::io;
 use std::pin::Pin;
@@ -17,13 +17,57 @@ use crate::http::exchange::Exchange;
 use crate::message::Protocol;
 use crate::transport::Transport;
 use crate::upstream::RequestGuard;
+use crate::upstream::http2::Http2Tunnel;
 use crate::upstream::limits::ConnectionGuard;
+
+/// The backend's end of a tunnel.
+#[derive(Debug)]
+pub(crate) enum BackendEnd {
+    /// A connection.
+    Connection {
+        /// As bytes.
+        io: Transport,
+        /// Counts it as open.
+        _counted: ConnectionGuard,
+    },
+    /// A stream of one.
+    Stream(Box<Http2Tunnel>),
+}
+
+macro_rules! each {
+    ($self:ident, $io:ident => $call:expr) => {
+        match $self.get_mut() {
+            BackendEnd::Connection { io: $io, .. } => $call,
+            BackendEnd::Stream($io) => $call,
+        }
+    };
+}
+
+impl AsyncRead for BackendEnd {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for BackendEnd {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, io => Pin::new(io).poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_shutdown(cx))
+    }
+}
 
 /// The backend's half of a tunnel.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     /// The backend's byte stream.
-    pub(crate) upstream: Transport,
+    pub(crate) upstream: BackendEnd,
     /// What the backend sent right behind its response.
     pub(crate) early: Bytes,
     /// Deadlines of the stream.
@@ -32,8 +76,6 @@ pub(crate) struct Tunnel {
     pub(crate) idle: Option<Duration>,
     /// Counts the request as active as long as the tunnel lives.
     pub(crate) guard: RequestGuard,
-    /// Counts the connection as open.
-    pub(crate) counted: ConnectionGuard,
 }
 
 impl Tunnel {
@@ -52,7 +94,6 @@ impl Tunnel {
             timer,
             idle,
             guard,
-            counted,
         } = self;
         let watch = timer.share();
         timer.set(Kind::Idle, timer.clock().now(), idle);
@@ -83,14 +124,14 @@ impl Tunnel {
         if ended.is_ok() {
             exchange.complete();
         }
-        drop((guard, counted));
+        drop(guard);
         ended
     }
 }
 
 /// A stream that moves the idle deadline whenever bytes pass.
 struct Moving<'a> {
-    io: Transport,
+    io: BackendEnd,
     timer: Timer,
     idle: Option<Duration>,
     /// Counts them.

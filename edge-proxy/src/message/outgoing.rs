@@ -2,6 +2,7 @@
 //!
 //! What: the last form of a request, and its forms in HTTP/1 and HTTP/2.
 
+use h2::ext::Protocol;
 use http::header;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
@@ -49,9 +50,13 @@ impl Head {
     }
 }
 
-/// The request in the terms of HTTP/2.
+/// The request in the terms of HTTP/2. One for another protocol is an extended CONNECT (RFC 8441 §4).
 pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>, Fault> {
     let Outgoing { head, body, extras } = outgoing;
+    // What follows is the tunnel's.
+    if extras.upgrade.is_some() && !body.is_end_stream() {
+        return Err(Fault::BadRequest);
+    }
     let Head {
         method,
         scheme,
@@ -69,11 +74,20 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
     };
     announce_length(&method, &body, &mut headers);
     let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(if scheme == "https" { Scheme::HTTPS } else { Scheme::HTTP });
     parts.authority = Some(Authority::try_from(authority.as_bytes()).map_err(|_| Fault::BadRequest)?);
-    parts.path_and_query = Some(target);
+    // CONNECT itself only says whom the tunnel is to (RFC 9113 §8.5).
+    if method != Method::CONNECT {
+        parts.scheme = Some(if scheme == "https" { Scheme::HTTPS } else { Scheme::HTTP });
+        parts.path_and_query = Some(target);
+    }
     let mut request = Request::new(body);
-    *request.method_mut() = method;
+    match extras.upgrade {
+        Some(protocol) if method != Method::CONNECT => {
+            *request.method_mut() = Method::CONNECT;
+            request.extensions_mut().insert(Protocol::from(protocol));
+        }
+        _ => *request.method_mut() = method,
+    }
     *request.uri_mut() = Uri::from_parts(parts).map_err(|_| Fault::BadRequest)?;
     *request.version_mut() = Version::HTTP_2;
     *request.headers_mut() = headers;
@@ -99,7 +113,11 @@ pub(crate) fn from_http2(request: Request<RequestBody>) -> (Box<Head>, RequestBo
     let mut headers = parts.headers;
     headers.remove(header::TE);
     let head = Head {
-        method: parts.method,
+        // Another protocol is asked for with another method elsewhere.
+        method: match parts.extensions.get::<Protocol>() {
+            Some(_) => Method::GET,
+            None => parts.method,
+        },
         scheme: if uri.scheme == Some(Scheme::HTTPS) {
             "https"
         } else {
@@ -137,5 +155,27 @@ mod tests {
         let (head, _) = from_http2(request);
         assert_eq!((head.scheme, head.authority_text()), ("https", "a.example:8443"));
         assert_eq!((head.target.as_str(), head.headers.len()), ("/p?q", 1));
+    }
+
+    #[test]
+    fn a_request_for_another_protocol_is_asked_for_again_as_it_was() {
+        let ask = |head: Box<Head>, body| {
+            let upgrade = Some("websocket");
+            let extras = Extras {
+                upgrade,
+                te_trailers: false,
+            };
+            into_http2(Outgoing { head, body, extras })
+        };
+        let mut head = Box::new(Head::empty());
+        head.authority = HeaderValue::from_static("a.example");
+        head.target = PathAndQuery::from_static("/p?q");
+        let first = ask(head.clone(), RequestBody::Empty).unwrap();
+        let (again, body) = from_http2(first);
+        assert_eq!(again.method, Method::GET);
+        let request = ask(again, body).unwrap();
+        assert_eq!((request.method(), request.uri().path()), (&Method::CONNECT, "/p"));
+        let protocol = request.extensions().get::<Protocol>();
+        assert_eq!(protocol.map(Protocol::as_str), Some("websocket"));
     }
 }

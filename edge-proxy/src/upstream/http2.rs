@@ -4,6 +4,7 @@
 //! is driven by the request that has it.
 //! Why not hyper's client: it hands each request from task to task twice, and each body to a task of its own.
 
+mod tunnel;
 mod upload;
 
 use std::cell::{Cell, RefCell};
@@ -15,8 +16,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
+use h2::SendStream;
 use h2::client::{Builder, ResponseFuture, SendRequest};
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::Body as _;
 use tokio::task::AbortHandle;
 
@@ -29,6 +31,7 @@ use crate::message::stream::StreamBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
 use crate::upstream::pool::HostPool;
+pub(crate) use tunnel::Http2Tunnel;
 use upload::{End, Upload};
 
 /// Streams that a backend may have before it says how many it wants.
@@ -154,6 +157,7 @@ impl Http2Connection {
             pool: Rc::clone(pool),
             response: None,
             upload: None,
+            sending: None,
             rest: None,
             body: None,
         }
@@ -167,6 +171,8 @@ pub(crate) struct Http2Stream {
     pool: Rc<HostPool>,
     response: Option<ResponseFuture>,
     upload: Option<Box<Upload>>,
+    /// Our direction of what becomes a tunnel, if the backend grants it.
+    sending: Option<SendStream<Bytes>>,
     /// Sends what was left of the content when the response came.
     rest: Option<AbortHandle>,
     /// The body of the response, once its head has come.
@@ -196,13 +202,23 @@ impl Http2Stream {
             return Err(NotBegun::Unsent(Box::new(request)));
         };
         let (parts, body) = request.into_parts();
-        let ends = body.is_end_stream();
+        let is_tunnel = parts.method == Method::CONNECT;
+        let ends = body.is_end_stream() && !is_tunnel;
         let (response, stream) = sender
             .send_request(Request::from_parts(parts, ()), ends)
             .map_err(NotBegun::Refused)?;
         self.response = Some(response);
-        self.upload = (!ends).then(|| Box::new(Upload::new(stream, body)));
+        match is_tunnel {
+            true => self.sending = Some(stream),
+            false => self.upload = (!ends).then(|| Box::new(Upload::new(stream, body))),
+        }
         Ok(())
+    }
+
+    /// Both directions, where the backend has granted a tunnel.
+    pub(crate) fn into_tunnel(mut self) -> Option<Http2Tunnel> {
+        let (sending, body) = (self.sending.take()?, self.body.take()?);
+        Some(Http2Tunnel::new(sending, body, self))
     }
 
     /// Ready with the head of the response; the body is here then.
@@ -230,6 +246,12 @@ impl Http2Stream {
                 .and_then(|length| length.to_str().ok()?.parse().ok()),
         };
         self.body = Some(StreamBody::new(stream, length));
+        if !parts.status.is_success()
+            && let Some(mut sending) = self.sending.take()
+        {
+            // Nothing follows a request that was not granted. What can't be said any more needn't.
+            let _ = sending.send_data(Bytes::new(), true);
+        }
         if let Some(mut upload) = self.upload.take() {
             let rest = tokio::task::spawn_local(async move {
                 poll_fn(|cx| upload.poll(cx)).await;

@@ -1,17 +1,22 @@
-//! CONNECT that ends at the proxy: what is in the tunnel goes on as bytes.
+//! CONNECT that ends at the proxy: what is in the tunnel goes on as bytes. And tunnels through backends that speak HTTP/2.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
+use edge_proxy::config::cluster::UpstreamProtocol;
 use edge_proxy::config::listener::{Connect, Upgrade};
 use edge_proxy::config::route::{Action, PathCondition};
-use http::Request;
+use h2::ext::Protocol;
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use crate::support::{
-    Backend, Config, Proxy, catch_all, cluster, entry, forward, http2, nobody, route, run, snapshot, table, tunnelled,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, nobody, route, run, snapshot, table,
+    tunnelled,
 };
 
 /// A backend that sends everything back, with a word before it.
@@ -125,5 +130,194 @@ fn what_does_not_become_a_tunnel_ends_the_connection() {
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
         assert_eq!(other.requests(), 0);
+    });
+}
+
+/// The head of a request as a backend has seen it.
+struct Seen {
+    method: Method,
+    protocol: Option<String>,
+    uri: String,
+    headers: HeaderMap,
+}
+
+/// A backend that speaks HTTP/2 alone and answers with this status. Where that grants a tunnel it sends everything back,
+/// with a word before it.
+async fn echo_in_streams(status: StatusCode, takes_protocols: bool) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, seen) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let mut builder = h2::server::Builder::new();
+                if takes_protocols {
+                    builder.enable_connect_protocol();
+                }
+                let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let (parts, body) = request.into_parts();
+                    let protocol = parts.extensions.get::<Protocol>();
+                    let _ = sender.send(Seen {
+                        protocol: protocol.map(|protocol| protocol.as_str().to_owned()),
+                        method: parts.method,
+                        uri: parts.uri.to_string(),
+                        headers: parts.headers,
+                    });
+                    let mut response = Response::new(());
+                    *response.status_mut() = status;
+                    let answer = respond.send_response(response, false).unwrap();
+                    tokio::spawn(send_back(body, answer));
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+async fn send_back(mut body: RecvStream, mut answer: SendStream<Bytes>) {
+    answer.send_data(Bytes::from_static(b"heard "), false).unwrap();
+    while let Some(Ok(data)) = body.data().await {
+        let _ = body.flow_control().release_capacity(data.len());
+        if answer.send_data(data, false).is_err() {
+            return;
+        }
+    }
+    let _ = answer.send_data(Bytes::new(), true);
+}
+
+/// A proxy that passes CONNECT and other upgrades on to a backend that speaks HTTP/2.
+fn proxy_to_streams(backend: SocketAddr) -> Proxy {
+    let mut h2c = cluster(0);
+    h2c.protocol = UpstreamProtocol::Http2;
+    let mut onward = forward(0);
+    onward.upgrades = [Upgrade {
+        protocol: Upgrade::CONNECT.into(),
+        enabled: true,
+        connect: Connect::Beyond,
+    }]
+    .into();
+    let routes = vec![
+        catch_all(forward(0)),
+        route(PathCondition::Connect, Action::Forward(Box::new(onward))),
+    ];
+    Proxy::start(Config {
+        snapshot: snapshot(table("*", routes), vec![entry(0, h2c, &[backend])], |_| {}),
+        workers: 1,
+    })
+}
+
+fn websocket() -> Request<Full<Bytes>> {
+    let mut request = get("h", "/ws?a");
+    for (name, value) in [
+        ("connection", "Upgrade"),
+        ("upgrade", "WebSocket"),
+        ("sec-websocket-version", "13"),
+    ] {
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    request
+}
+
+/// RFC 8441 §4.
+fn is_extended_connect(seen: &Seen) {
+    assert_eq!(
+        (&seen.method, seen.protocol.as_deref()),
+        (&Method::CONNECT, Some("websocket"))
+    );
+    assert_eq!(seen.uri, "http://h/ws?a");
+    let fields = ["connection", "upgrade", "content-length"];
+    assert!(
+        fields.iter().all(|name| !seen.headers.contains_key(*name)),
+        "{:?}",
+        seen.headers
+    );
+}
+
+#[test]
+fn a_websocket_to_a_backend_in_http2_is_an_extended_connect() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::OK, true).await;
+        let proxy = proxy_to_streams(backend);
+        let response = proxy.http1().await.0.send_request(websocket()).await.unwrap();
+        assert_eq!(response.status(), 101);
+        assert_eq!(
+            (&response.headers()["upgrade"], &response.headers()["connection"]),
+            (
+                &HeaderValue::from_static("websocket"),
+                &HeaderValue::from_static("upgrade")
+            )
+        );
+        // More than a window.
+        let said = "x".repeat(300_000);
+        assert_eq!(tunnelled(response, said.as_bytes()).await, format!("heard {said}"));
+        let seen = seen.recv().await.unwrap();
+        is_extended_connect(&seen);
+        assert_eq!(seen.headers["sec-websocket-version"], "13");
+    });
+}
+
+#[test]
+fn streams_of_clients_become_streams_to_backends() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::OK, true).await;
+        let proxy = proxy_to_streams(backend);
+        let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
+        // The setting that allows it comes with the server's first frame: one request makes sure that it has arrived.
+        let first = Request::get("http://h/").body(Full::default()).unwrap();
+        let _ = client.send_request(first).await;
+        assert_eq!(seen.recv().await.unwrap().method, Method::GET);
+        let mut request = Request::connect("http://h/ws?a").body(Full::default()).unwrap();
+        let protocol = hyper::ext::Protocol::from_static("websocket");
+        request.extensions_mut().insert(protocol);
+        let response = client.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(tunnelled(response, b"hello").await, "heard hello");
+        is_extended_connect(&seen.recv().await.unwrap());
+    });
+}
+
+#[test]
+fn connect_goes_on_to_a_backend_in_http2() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::OK, false).await;
+        let proxy = proxy_to_streams(backend);
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        let sent = b"CONNECT db.example:5432 HTTP/1.1\r\nhost: db.example:5432\r\n\r\nhello";
+        stream.write_all(sent).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nheard hello"), "{answer}");
+        let seen = seen.recv().await.unwrap();
+        // RFC 9113 §8.5: neither scheme nor path.
+        assert_eq!(
+            (seen.method, seen.protocol, &*seen.uri),
+            (Method::CONNECT, None, "db.example:5432")
+        );
+    });
+}
+
+#[test]
+fn a_backend_in_http2_may_refuse_a_tunnel() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::FORBIDDEN, true).await;
+        let proxy = proxy_to_streams(backend);
+        let answer = proxy.http1().await.send(websocket()).await;
+        // Our direction ends at once, so that the answer does.
+        assert_eq!((answer.status, answer.text()), (403, "heard "));
+        is_extended_connect(&seen.recv().await.unwrap());
+    });
+}
+
+#[test]
+fn a_backend_that_takes_no_other_protocols_resets_their_streams() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::OK, false).await;
+        let proxy = proxy_to_streams(backend);
+        assert_eq!(proxy.http1().await.send(websocket()).await.status, 503);
+        assert!(seen.try_recv().is_err());
     });
 }
