@@ -18,6 +18,7 @@ use crate::{
 use edge_ir::{Fleet, Patch, PatchFailure, PatchProblem};
 pub(crate) use operation::step;
 use place::{Place, place};
+pub(crate) use rules::breach;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -231,7 +232,8 @@ fn encode(kind: ResourceType, value: Value) -> Result<Vec<u8>, PatchProblem> {
 /// Whether Envoy takes the values of what a patch has made. What was there before, it does.
 fn judge(place: &Place, bytes: &[u8]) -> Result<(), PatchProblem> {
     let (type_url, name) = (place.0.type_url(), &place.1);
-    let found = rules::breach(type_url, bytes).map_err(|error| PatchProblem::Invalid(error.to_string()))?;
+    let found = Codec::cached().and_then(|codec| breach(codec, type_url, bytes));
+    let found = found.map_err(|error| PatchProblem::Invalid(error.to_string()))?;
     found.map_or(Ok(()), |breach| {
         let message = format!("validation failed for xds resource {type_url}, err:in {name}, {breach}");
         Err(PatchProblem::Invalid(message))

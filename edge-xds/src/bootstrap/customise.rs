@@ -1,9 +1,13 @@
 //! Changes to the default bootstrap, and what they must not change.
 
-use crate::json::{Codec, JsonError, Names};
+use crate::{
+    json::{Codec, JsonError, Names},
+    patch::breach,
+};
 use edge_ir::{BootstrapPatch, JsonPatchOperation};
 use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
 use json_patch::{Patch, PatchOperation};
+use prost::{Message as _, Name as _};
 use serde_json::Value;
 
 /// Why a customised bootstrap is refused.
@@ -29,6 +33,9 @@ pub enum BootstrapError {
     /// The result is not a bootstrap.
     #[error("the bootstrap is invalid at {0}")]
     Invalid(#[from] JsonError),
+    /// A value in it is one that Envoy doesn't take: it wouldn't start.
+    #[error("the bootstrap is invalid: {0}")]
+    Value(String),
     /// The proxy would take its configuration from elsewhere.
     #[error("dynamic_resources must not be changed")]
     DynamicResources,
@@ -100,6 +107,9 @@ pub(super) fn controller_addresses(bootstrap: &mut Value, mut change: impl FnMut
 fn canonical(value: Value) -> Result<Value, BootstrapError> {
     let codec = Codec::for_value::<Bootstrap>(&value)?;
     let bootstrap: Bootstrap = codec.from_json(value)?;
+    if let Some(breach) = breach(&codec, &Bootstrap::full_name(), &bootstrap.encode_to_vec())? {
+        return Err(BootstrapError::Value(breach.to_string()));
+    }
     let mut bootstrap = codec.to_json(&bootstrap, Names::Proto)?;
     write_whole(&mut bootstrap);
     Ok(bootstrap)

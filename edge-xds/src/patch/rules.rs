@@ -1,5 +1,6 @@
 //! Which values Envoy takes: it refuses a resource with a value that the options of `protoc-gen-validate` on its messages
-//! forbid, and with it all that the resource holds. What a patch makes is judged by the same rules.
+//! forbid, and with it all that the resource holds; with such a bootstrap it doesn't start. What a patch makes is judged by
+//! the same rules.
 //!
 //! A message is walked with its descriptor, and with it all messages in it, those within an `Any` by their type, as the
 //! extension does that reads it.
@@ -26,7 +27,7 @@ const ANY: &str = "google.protobuf.Any";
 /// A value that Envoy doesn't take.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path} {expected}")]
-pub(super) struct Breach {
+pub(crate) struct Breach {
     /// Where, e.g. `filter_chains[0].filters[1].typed_config.stat_prefix`.
     path: String,
     /// What it must be.
@@ -34,8 +35,7 @@ pub(super) struct Breach {
 }
 
 /// The first value in an encoded message of a type that Envoy doesn't take.
-pub(super) fn breach(type_url: &str, bytes: &[u8]) -> Result<Option<Breach>, JsonError> {
-    let codec = Codec::cached()?;
+pub(crate) fn breach(codec: &Codec, type_url: &str, bytes: &[u8]) -> Result<Option<Breach>, JsonError> {
     let message = codec.message(type_url, bytes)?;
     let mut judge = Judge {
         pool: codec.pool(),

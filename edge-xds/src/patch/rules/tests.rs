@@ -9,7 +9,7 @@ const ENDPOINTS: &str = "envoy.config.endpoint.v3.ClusterLoadAssignment";
 /// What is said of a message; nothing where Envoy takes it.
 fn said(of: &str, value: Json) -> String {
     let bytes = Codec::cached().unwrap().bytes_from_json(of, value).unwrap();
-    breach(of, &bytes)
+    breach(Codec::cached().unwrap(), of, &bytes)
         .unwrap()
         .map(|breach| breach.to_string())
         .unwrap_or_default()
