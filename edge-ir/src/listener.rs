@@ -137,6 +137,10 @@ pub struct StreamProxy {
     /// choice is random.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hashes_source: bool,
+    /// Where set, its one backend is whoever the client asks for by server name, at this port. Who asks for nobody is
+    /// closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_at: Option<u16>,
     /// The route object; none while no route is attached.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub origins: Origins,

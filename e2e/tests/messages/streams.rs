@@ -10,6 +10,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
     path::Path,
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -17,6 +18,9 @@ use std::{
 const TCP: &str = "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
 const UDP: &str = "type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3";
 const INSPECTOR: &str = "type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector";
+
+const NAMED: &str = "type.googleapis.com/envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig";
+const NAMES: &str = "type.googleapis.com/envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig";
 
 /// Everything that a stream can be asked for; what differs in its numbers is compared without them.
 fn format() -> Value {
@@ -211,4 +215,80 @@ fn both_write_the_same_of_the_same_streams() {
         }
     }
     assert_eq!(differences, Vec::<String>::new());
+}
+
+/// How server names are resolved.
+fn cache() -> Value {
+    json!({"name": "names", "dns_lookup_family": "V4_PREFERRED"})
+}
+
+/// A cluster whose hosts are those that clients ask for.
+fn names() -> Value {
+    json!({
+        "name": "names", "connect_timeout": "1s", "lb_policy": "CLUSTER_PROVIDED",
+        "cluster_type": {"name": "names", "typed_config": {"@type": NAMES, "dns_cache_config": cache()}},
+    })
+}
+
+/// A listener that hands TLS on to whom it asks for at this port, and logs that.
+fn by_name(folder: &Path, log: &str, port: u16) -> Value {
+    let named = json!({"@type": NAMED, "dns_cache_config": cache(), "port_value": port});
+    let mut filters = vec![json!({"name": "named", "typed_config": named})];
+    filters.extend(tcp(folder, log, "names", &json!({})).as_array().unwrap().clone());
+    json!({
+        "listener_filters": [{"name": "inspector", "typed_config": {"@type": INSPECTOR}}],
+        "filter_chains": [{"name": "chain", "filters": filters}],
+    })
+}
+
+#[test]
+fn server_names_say_where_streams_go() {
+    let authority = Authority::new().unwrap();
+    let server = authority.server("localhost").unwrap();
+    let backend = listen(move |stream| {
+        let connection = rustls::ServerConnection::new(Arc::clone(&server)).unwrap();
+        let mut stream = rustls::StreamOwned::new(connection, stream);
+        let _ = stream.write_all(b"hello").and_then(|()| stream.flush());
+    });
+    let refusing = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let [ours, envoys] = data_planes().map(|(name, plane)| {
+        let folder = tempfile::tempdir().unwrap();
+        let listeners = [
+            ("found", by_name(folder.path(), "found", backend.port())),
+            ("refused", by_name(folder.path(), "refused", refusing.port())),
+            ("unknown", by_name(folder.path(), "unknown", backend.port())),
+            ("unsaid", by_name(folder.path(), "unsaid", backend.port())),
+        ];
+        let bench = Bench::with_listeners(&[names()], &plane, "x-envoy", &listeners);
+        let mut stream = authority.connect(bench.address("found"), "localhost").unwrap();
+        let mut said = [0; 5];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"hello", "{name}");
+        drop(stream);
+        for (listener, host) in [("refused", "localhost"), ("unknown", "nobody.invalid")] {
+            let mut stream = authority.connect(bench.address(listener), host).unwrap();
+            assert!(stream.read_exact(&mut [0]).is_err(), "{name}: {listener}");
+        }
+        // No TLS at all, so no server name.
+        talk(bench.connect("unsaid"), b"GET / HTTP/1.1\r\n\r\n");
+        let logs = ["found", "refused", "unknown", "unsaid"];
+        let lines = |log: &str| -> Option<Map<String, Value>> {
+            let line = lines(folder.path(), log).into_iter().next()?;
+            Some(serde_json::from_str(&line).unwrap())
+        };
+        wait_for("all lines", PATIENCE, || {
+            bench.order("/reopen_logs");
+            Ok(logs.iter().all(|log| lines(log).is_some()).then_some(()))
+        })
+        .unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        logs.map(|log| {
+            let line = lines(log).unwrap();
+            ["server name", "cluster", "flags", "host"].map(|key| without_numbers(&line[key].to_string()))
+        })
+    });
+    assert_eq!(ours, envoys);
+    assert_eq!(ours[0][0], "\"localhost\"");
 }

@@ -373,6 +373,11 @@ pub mod envoy {
                         include!("envoy.extensions.filters.network.rbac.v3.rs");
                     }
                 }
+                pub mod sni_dynamic_forward_proxy {
+                    pub mod v3 {
+                        include!("envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.rs");
+                    }
+                }
                 pub mod tcp_proxy {
                     pub mod v3 {
                         include!("envoy.extensions.filters.network.tcp_proxy.v3.rs");

@@ -19,6 +19,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::Tl
 use envoy_types::pb::envoy::extensions::filters::network::connection_limit::v3::ConnectionLimit as ProtoConnectionLimit;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
+use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3::FilterConfig as NamedHost;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use prost::Message;
@@ -333,7 +334,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     let Some((last, before)) = filters.split_last() else {
         return Err(at_filters.error("an HTTP connection manager or a TCP proxy is required"));
     };
-    let (mut guards, mut limits) = (Vec::new(), Vec::new());
+    let (mut guards, mut limits, mut named_at) = (Vec::new(), Vec::new(), None);
     // A connection that was let in by other rules isn't served on as if it had been by these.
     let mut transport = transport_socket
         .as_ref()
@@ -344,6 +345,9 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
             Some(ConfigType::TypedConfig(config)) if is::<ProtoConnectionLimit>(config) => {
                 limits.extend(connection_limit(&at.field("typed_config"), config)?);
             }
+            Some(ConfigType::TypedConfig(config)) if is::<NamedHost>(config) => {
+                named_at = Some(stream::named::port(&at.field("typed_config"), config)?);
+            }
             _ => {
                 guards.extend(guard(&at, filter)?);
                 transport = transport.rotate_left(7) ^ xxh3_64(&filter.encode_to_vec());
@@ -351,7 +355,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         }
     }
     context.credentials.clear();
-    let network = network(context, &at_filters.index(before.len()), last)?;
+    let network = network(context, &at_filters.index(before.len()), last, named_at)?;
     let credentials = std::mem::take(&mut context.credentials);
     let tls = match transport_socket {
         None => None,
@@ -402,14 +406,17 @@ fn guard(at: &At<'_>, filter: &Filter) -> Result<Option<AccessRules>, Rejection>
         .transpose()
 }
 
-fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Network, Rejection> {
+fn network(context: &mut Context, at: &At<'_>, filter: &Filter, named_at: Option<u16>) -> Result<Network, Rejection> {
     let at_config = at.field("typed_config");
     let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
         return Err(at.error(format!("filter {:?} needs typed_config", filter.name)));
     };
     if is::<TcpProxy>(config) {
-        let proxy = stream::tcp(context, &at_config, &unpack(&at_config, config)?)?;
+        let proxy = stream::tcp(context, &at_config, &unpack(&at_config, config)?, named_at)?;
         return Ok(Network::Tcp(Arc::new(proxy)));
+    }
+    if named_at.is_some() {
+        return Err(at.error("server names are resolved for a TCP proxy alone"));
     }
     let manager: HttpConnectionManager = unpack(&at_config, config)?;
     http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))

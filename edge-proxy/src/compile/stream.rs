@@ -23,6 +23,7 @@ use crate::config::ClusterId;
 use crate::config::stream::{ClusterShares, FlowRoute, Hashed, TcpProxy, UdpProxy};
 
 mod flow;
+pub(super) mod named;
 #[cfg(test)]
 mod tests;
 
@@ -34,8 +35,13 @@ const UDP_IDLE: Duration = Duration::from_secs(60);
 /// serves all sessions here, so there is no reason to drop more than the configuration asks for.
 const LARGEST_DATAGRAM: usize = 65_535;
 
-/// Compiles a TCP proxy.
-pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Result<TcpProxy, Rejection> {
+/// Compiles a TCP proxy; the port is that of server names, where these are resolved.
+pub(super) fn tcp(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &ProtoTcp,
+    named_at: Option<u16>,
+) -> Result<TcpProxy, Rejection> {
     fields!(at, message => ProtoTcp {
         stat_prefix, idle_timeout, max_connect_attempts, max_downstream_connection_duration, cluster_specifier,
         access_log, access_log_options, hash_policy;
@@ -61,6 +67,7 @@ pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Res
         )?,
         max_connect_attempts: number(max_connect_attempts.as_ref()).unwrap_or(1).max(1),
         hashed: of_connections(&at.field("hash_policy"), hash_policy)?,
+        named_at,
         access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         stats: context.scopes.tcp(stat_prefix),
     })

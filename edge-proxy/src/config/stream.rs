@@ -27,6 +27,8 @@ pub struct TcpProxy {
     pub max_connect_attempts: u32,
     /// By what its host is chosen, where the cluster chooses by hash.
     pub hashed: Hashed,
+    /// Where its host is, if the cluster's hosts are those that clients ask for: at this port of the server name.
+    pub named_at: Option<u16>,
     /// What is written of connections, if anything.
     pub access_logs: Option<Arc<AccessLogs>>,
     /// The `tcp.<stat_prefix>.` counters.

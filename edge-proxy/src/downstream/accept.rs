@@ -270,7 +270,12 @@ async fn serve_chosen(
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
         Network::Tcp(proxy) | Network::Passthrough(proxy) => {
-            let arrived = Arrived { hello, ends, log };
+            let arrived = Arrived {
+                hello,
+                ends,
+                server_name,
+                log,
+            };
             return Box::pin(tcp::serve(clients, listener, proxy, transport, arrived)).await;
         }
     };

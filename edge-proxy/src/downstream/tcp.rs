@@ -20,7 +20,8 @@ use tracing::debug;
 
 use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
-use crate::config::endpoint::HostId;
+use crate::config::cluster::ClusterEntry;
+use crate::config::endpoint::{Host, HostId};
 use crate::config::listener::Listener;
 use crate::config::stream::TcpProxy;
 use crate::downstream::Clients;
@@ -40,6 +41,8 @@ pub(super) struct Arrived {
     pub(super) hello: Bytes,
     /// Whom it is for.
     pub(super) ends: Ends,
+    /// The server that its client asks for.
+    pub(super) server_name: Option<Arc<str>>,
     /// What is written of it, if anything.
     pub(super) log: Option<Box<StreamLog>>,
 }
@@ -50,12 +53,12 @@ pub(super) async fn serve(
     listener: &Listener,
     proxy: &TcpProxy,
     client: Transport,
-    Arrived { hello, ends, log }: Arrived,
+    arrived: Arrived,
 ) -> io::Result<()> {
-    let (worker, log) = (&clients.worker, log.as_deref());
+    let (worker, log) = (&clients.worker, arrived.log.as_deref());
     let cells = proxy.stats.cells(worker.index);
     cells.downstream_cx_total.inc();
-    let Some(backend) = open(&clients.upstreams, proxy, ends, log).await else {
+    let Some(backend) = open(&clients.upstreams, proxy, &arrived).await else {
         return Ok(());
     };
     let now = worker.clock.now();
@@ -65,7 +68,7 @@ pub(super) async fn serve(
     let upstream_cells = backend.request.pool().cells();
     let mut client = Metered {
         io: client,
-        replay: hello,
+        replay: arrived.hello.clone(),
         read: &cells.downstream_cx_rx_bytes_total,
         written: &cells.downstream_cx_tx_bytes_total,
         timer: &timer,
@@ -174,8 +177,8 @@ struct Backend {
 }
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
-async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&StreamLog>) -> Option<Backend> {
-    let worker = &upstreams.worker;
+async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Option<Backend> {
+    let (worker, ends, log) = (&upstreams.worker, arrived.ends, arrived.log.as_deref());
     let note = |tell: &dyn Fn(&mut Record)| {
         if let Some(log) = log {
             log.note(tell);
@@ -197,15 +200,21 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&
             note(&|record| record.flag("UO"));
             return None;
         }
-        // As many draws as there are hosts give each a chance to be found.
-        let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
-        let choice = Choice {
-            hash: proxy.hashed.of(ends.client.ip()),
-            avoid: &tried,
-            draws,
-            ..Choice::default()
+        let found = match (proxy.named_at, &entry.cluster.naming) {
+            (Some(port), Some(_)) => named(upstreams, entry, arrived, port).await,
+            _ => {
+                // As many draws as there are hosts give each a chance to be found.
+                let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
+                let choice = Choice {
+                    hash: proxy.hashed.of(ends.client.ip()),
+                    avoid: &tried,
+                    draws,
+                    ..Choice::default()
+                };
+                upstreams.balancers.pick(entry, &worker.random, choice).cloned()
+            }
         };
-        let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
+        let Some(host) = &found else {
             cells.upstream_cx_none_healthy.inc();
             note(&|record| record.flag("UH"));
             return None;
@@ -243,6 +252,12 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&
     cells.upstream_cx_connect_attempts_exceeded.inc();
     note(&|record| record.flag("URX"));
     None
+}
+
+/// The host that a client asks for by server name; none where it asks for nobody, or that can't be resolved.
+async fn named(upstreams: &Upstreams, entry: &ClusterEntry, arrived: &Arrived, port: u16) -> Option<Arc<Host>> {
+    let name = arrived.server_name.as_deref()?;
+    upstreams.names.host_at(entry, name, port).await.ok()
 }
 
 /// A byte stream that counts what passes and moves the idle deadline.

@@ -69,11 +69,16 @@ impl Default for KnownNames {
 impl KnownNames {
     /// The host that an authority names.
     pub(crate) async fn host(&self, entry: &ClusterEntry, authority: &str) -> Result<Arc<Host>, Fault> {
+        let usual_port = if entry.cluster.tls.is_some() { 443 } else { 80 };
+        let (host, port) = split(authority, usual_port).ok_or(Fault::Unresolved)?;
+        self.host_at(entry, host, port).await
+    }
+
+    /// The host of a name, at a port.
+    pub(crate) async fn host_at(&self, entry: &ClusterEntry, host: &str, port: u16) -> Result<Arc<Host>, Fault> {
         let Some(naming) = &entry.cluster.naming else {
             return Err(Fault::NoHealthyUpstream);
         };
-        let usual_port = if entry.cluster.tls.is_some() { 443 } else { 80 };
-        let (host, port) = split(authority, usual_port).ok_or(Fault::Unresolved)?;
         let key = (entry.id, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
         let name = self.name(key, naming)?;
         if let Some(known) = name.fresh(naming, Instant::now()) {

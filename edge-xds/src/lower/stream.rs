@@ -4,14 +4,18 @@ use super::{
     access,
     access_log::{self, Place},
     common::duration,
+    filter::dns_cache,
 };
 use edge_ir::{FleetSettings, StreamProxy, StreamShare, Timeout};
 use envoy_types::{
     pb::envoy::{
         config::listener::v3::{Filter, filter},
-        extensions::filters::network::tcp_proxy::v3::{
-            TcpProxy,
-            tcp_proxy::{ClusterSpecifier, WeightedCluster, weighted_cluster::ClusterWeight},
+        extensions::filters::network::{
+            sni_dynamic_forward_proxy::v3::{FilterConfig as NamedHost, filter_config::PortSpecifier},
+            tcp_proxy::v3::{
+                TcpProxy,
+                tcp_proxy::{ClusterSpecifier, WeightedCluster, weighted_cluster::ClusterWeight},
+            },
         },
         r#type::v3::{
             HashPolicy,
@@ -35,7 +39,22 @@ pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetS
             &stream.stat_prefix,
         )))),
     });
-    access.into_iter().chain([proxy(stream, idle, settings)]).collect()
+    let named = stream.named_at.map(named_host);
+    let rest = [proxy(stream, idle, settings)];
+    access.into_iter().chain(named).chain(rest).collect()
+}
+
+/// Resolves the server name of a connection, at a port. The cluster has the same cache.
+fn named_host(port: u16) -> Filter {
+    let named = NamedHost {
+        dns_cache_config: Some(dns_cache()),
+        port_specifier: Some(PortSpecifier::PortValue(port.into())),
+        ..Default::default()
+    };
+    Filter {
+        name: "envoy.filters.network.sni_dynamic_forward_proxy".to_owned(),
+        config_type: Some(filter::ConfigType::TypedConfig(pack_any(named))),
+    }
 }
 
 fn proxy(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) -> Filter {

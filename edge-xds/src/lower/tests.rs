@@ -257,9 +257,10 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
             .collect(),
         invalid_weight,
         hashes_source: false,
+        named_at: None,
         origins: Default::default(),
     };
-    let tcp = |proxy| {
+    let tcp_filters = |proxy| {
         let chain = edge_ir::FilterChain {
             network: edge_ir::Network::Tcp(proxy),
             ..sample::chain("t", None)
@@ -273,8 +274,12 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
             ..sample::fleet(vec![], &[])
         };
         let mut listener = body(&lower(&fleet), ResourceType::Listener, "tcp-90");
-        listener["default_filter_chain"]["filters"][0]["typed_config"].take()
+        match listener["default_filter_chain"]["filters"].take() {
+            Value::Array(filters) => filters,
+            other => panic!("{other}"),
+        }
     };
+    let tcp = |proxy| tcp_filters(proxy).pop().unwrap()["typed_config"].take();
     assert_eq!(tcp(proxy(&[], 0))["cluster"], "EmptyCluster");
     assert_eq!(tcp(proxy(&[("c", 1)], 0))["cluster"], "c");
     let weighted = tcp(proxy(&[("c", 1)], 2));
@@ -282,6 +287,22 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
         weighted["weighted_clusters"]["clusters"],
         json!([{"name": "c", "weight": 1}, {"name": "invalid-backend-cluster", "weight": 2}])
     );
+    let named = edge_ir::StreamProxy {
+        named_at: Some(443),
+        access: Some(Arc::new(edge_ir::AccessRules {
+            rules: Vec::new(),
+            otherwise: edge_ir::Access::Deny,
+        })),
+        ..proxy(&[("c", 1)], 0)
+    };
+    let filters = tcp_filters(named);
+    let names: Vec<_> = filters.iter().map(|filter| filter["name"].as_str().unwrap()).collect();
+    let expected =
+        ["rbac", "sni_dynamic_forward_proxy", "tcp_proxy"].map(|name| format!("envoy.filters.network.{name}"));
+    assert_eq!(names, expected);
+    let named = &filters[1]["typed_config"];
+    assert_eq!(named["port_value"], 443);
+    assert_eq!(named["dns_cache_config"]["name"], "dynamic_forward_proxy");
     let udp = Listener {
         name: "udp-53".into(),
         carrier: Default::default(),

@@ -116,6 +116,41 @@ fn what_a_tcp_proxy_can_not_do_is_named() {
 }
 
 #[test]
+fn server_names_are_resolved_at_a_port() {
+    let named = |settings: &str| {
+        let filter = format!(
+            r#"  filters:
+  - name: named
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig
+      {settings}"#
+        );
+        tcp("cluster: a").replacen("  filters:", &filter, 1)
+    };
+    let (listener, _) = compile(&named("dns_cache_config: {name: c}\n      port_value: 8443")).expect("supported");
+    assert_eq!(proxy_of(&listener).named_at, Some(8443));
+    assert_eq!(
+        proxy_of(&compile(&tcp("cluster: a")).expect("supported").0).named_at,
+        None
+    );
+    let at = "default_filter_chain.filters[0].typed_config";
+    for (settings, expected) in [
+        ("port_value: 443", "dns_cache_config: is required"),
+        ("dns_cache_config: {name: c}", "port_value: must be from 1 to 65535"),
+        (
+            "dns_cache_config: {name: c}\n      port_value: 70000",
+            "port_value: must be from 1 to 65535",
+        ),
+        (
+            "dns_cache_config: {name: c}\n      port_value: 443\n      save_upstream_address: true",
+            "save_upstream_address: not supported by this proxy",
+        ),
+    ] {
+        assert_eq!(rejected(&named(settings)), format!("{at}.{expected}"));
+    }
+}
+
+#[test]
 fn a_chain_that_does_not_open_tls_passes_it_on() {
     for matches in ["server_names: [a.example]", "transport_protocol: tls"] {
         let chain = tcp("cluster: a").replace(

@@ -252,6 +252,7 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
         shares: Vec::new(),
         invalid_weight: 0,
         hashes_source: false,
+        named_at: None,
         origins: Arc::default(),
     }
 }

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held, ListenerId,
-        PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
+        BackendId, BackendPort, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held,
+        ListenerId, PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -198,6 +198,9 @@ fn bind(
         filters: filters.into(),
     }
 }
+
+/// A server name has no port: servers of TLS are found at that of HTTPS (RFC 9110 §4.2.2).
+const NAMED_AT: u16 = 443;
 
 /// Filters of every listener with a GRPCRoute.
 const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
@@ -474,6 +477,7 @@ impl<'a> Binder<'a, '_> {
             shares: Vec::new(),
             invalid_weight: 0,
             hashes_source: false,
+            named_at: None,
             origins: Arc::clone(&stream.origins),
         };
         let Some(mut due) = self.due(stream.name) else {
@@ -495,12 +499,13 @@ impl<'a> Binder<'a, '_> {
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         for StreamTo { backend, weight, .. } in self.joined_streams(stream.shares, &due) {
-            let Some(backend) = self.backend(backend, &due) else {
+            let Some(backend) = self.backend(backend, &due).filter(|to| self.is_named(to.port, &due)) else {
                 proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
                 continue;
             };
             used.push(backend);
             if weight > 0 {
+                proxy.named_at = is_of_request(self.reader, backend.port).then_some(NAMED_AT);
                 proxy.shares.push(StreamShare {
                     cluster: self.reader.cluster_name(backend),
                     weight,
@@ -512,6 +517,12 @@ impl<'a> Binder<'a, '_> {
             self.backends.extend(used);
         }
         proxy
+    }
+
+    /// Whether a stream can tell who its backend is. One that is whom clients ask for is told by the server name, as long
+    /// as nobody opens their TLS.
+    fn is_named(&self, port: BackendPort, due: &Due<'_>) -> bool {
+        !is_of_request(self.reader, port) || self.reader.variant(due.variant).encryption == Encryption::Client
     }
 
     fn backend(&self, backend: BackendId, due: &Due<'_>) -> Option<BackendId> {

@@ -3,9 +3,13 @@
 use crate::{
     api::ParentReference,
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Encryption, ListenerId, RouteId},
+    name::{BackendKind, BackendPort, Encryption, ListenerId, RouteId, RouteKind},
     phase::{
-        backends::{backend_tls::BackendTls, defaults, endpoints::Readiness},
+        backends::{
+            backend_tls::BackendTls,
+            defaults,
+            endpoints::{Readiness, is_of_request},
+        },
         routes::{
             attach::{self, Parent, Refusal},
             overlap::MAX_TOLD,
@@ -42,7 +46,8 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
                 conditions.push(accepted(parent, rules, kind, &names));
                 let encryption = encryption(reader, parent);
                 let sealed = sealed(reader, parent, rules, encryption);
-                conditions.push(resolved_refs(rules, encryption, sealed));
+                let unnamed = unnamed(reader, route, parent, rules);
+                conditions.push(resolved_refs(rules, encryption, [sealed, unnamed]));
                 conditions.extend(partially_invalid(rules, &names));
                 conditions.extend(backends_available(reader, rules));
             }
@@ -157,7 +162,7 @@ fn encryption(reader: &Reader<'_>, parent: &Parent) -> Encryption {
 }
 
 /// Why backends of the route that want TLS aren't spoken to under a parent.
-fn sealed(reader: &Reader<'_>, parent: &Parent, rules: &Summary, encryption: Encryption) -> Option<String> {
+fn sealed(reader: &Reader<'_>, parent: &Parent, rules: &Summary, encryption: Encryption) -> Option<Unresolved> {
     if encryption != Encryption::Nobody {
         return None;
     }
@@ -169,12 +174,26 @@ fn sealed(reader: &Reader<'_>, parent: &Parent, rules: &Summary, encryption: Enc
     let why = defaults::refusal(reader, parent.gateway)?;
     (!held.is_empty()).then(|| {
         let held: Vec<String> = held.into_iter().collect();
-        format!(
+        let message = format!(
             "TLS to {} can't be spoken as it must be: {}",
             held.join(", "),
             sentence(&why)
-        )
+        );
+        ("InvalidBackendTLS", message.into())
     })
+}
+
+/// Why whoever a client asks for isn't asked under a parent: who opens the client's TLS knows no host to resolve.
+fn unnamed(reader: &Reader<'_>, route: RouteId, parent: &Parent, rules: &Summary) -> Option<Unresolved> {
+    let is_opened = parent.verdict.is_ok() && encryption(reader, parent) != Encryption::Client;
+    if route.kind != RouteKind::Tls || !is_opened {
+        return None;
+    }
+    let mut named = rules.targets.iter();
+    let message = "Dynamic resolver backend is only supported with TLS passthrough listeners";
+    named
+        .any(|port| is_of_request(reader, *port))
+        .then(|| ("UnsupportedValue", message.into()))
 }
 
 /// Where only a part of the route is of use.
@@ -192,7 +211,10 @@ fn partially_invalid(rules: &Summary, bad_hostnames: &[&str]) -> Option<Conditio
     (!dropped.is_empty()).then(|| Condition::yes("PartiallyInvalid", reason, dropped.trim_start().to_owned()))
 }
 
-fn resolved_refs(rules: &Summary, encryption: Encryption, sealed: Option<String>) -> Condition {
+/// Reason and message for references that lead nowhere under a parent.
+type Unresolved = (&'static str, Cow<'static, str>);
+
+fn resolved_refs(rules: &Summary, encryption: Encryption, here: [Option<Unresolved>; 2]) -> Condition {
     let counts = |effect| match effect {
         Effect::RuleFails | Effect::FallsShort => false,
         Effect::RefUnresolved | Effect::FilterUnresolved => true,
@@ -200,13 +222,13 @@ fn resolved_refs(rules: &Summary, encryption: Encryption, sealed: Option<String>
         Effect::BackendRefused => encryption != Encryption::Client,
     };
     let unresolved: Vec<_> = rules.findings.iter().filter(|f| counts(f.effect)).collect();
-    if unresolved.is_empty() && sealed.is_none() {
+    if unresolved.is_empty() && here.iter().all(Option::is_none) {
         let message = "Resolved all the Object references for the Route";
         return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
     }
-    let sealed = sealed.map(|message| ("InvalidBackendTLS", message));
     let told = unresolved.into_iter().map(|f| (f.reason, &*f.message));
-    let (reason, message) = joined_of(told.chain(sealed.as_ref().map(|(reason, message)| (*reason, &**message))));
+    let here = here.iter().flatten().map(|(reason, message)| (*reason, &**message));
+    let (reason, message) = joined_of(told.chain(here));
     Condition::no("ResolvedRefs", reason, message)
 }
 

@@ -6,7 +6,10 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
     phase::{
-        backends::{backend_tls::BackendTls, endpoints::Readiness},
+        backends::{
+            backend_tls::BackendTls,
+            endpoints::{Readiness, is_of_request},
+        },
         reference::{Referent, Referrer, is_permitted},
         statuses::backend_problem,
     },
@@ -113,8 +116,8 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
 
 /// Streams have no host by which a server could be asked for and verified.
 fn unnamed(c: &Compilation<'_, '_>, port: BackendPort) -> Option<Problem> {
-    // Nearly all routes, and these needn't run again for what they don't ask.
-    if c.kind.is_by_host() {
+    // Nearly all routes, and these needn't run again for what they don't ask. To whom a client asks for, it speaks TLS itself.
+    if c.kind.is_by_host() || is_of_request(c.reader, port) {
         return None;
     }
     let Some(BackendTls::Tls(trust)) = c.reader.backend_tls(port) else {
@@ -280,13 +283,8 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
             "dynamic resolver is not supported for multiple backendRefs",
         ));
     }
-    if backend.spec.r#type == api::BackendType::DynamicResolver && !c.kind.is_by_host() {
-        let message = match c.kind {
-            RouteKind::Tls => {
-                "dynamic resolver backends of TLSRoutes are not supported: no proxy is told server names to resolve"
-            }
-            _ => "dynamic resolver backends take their host from requests, and streams have none",
-        };
+    if backend.spec.r#type == api::BackendType::DynamicResolver && matches!(c.kind, RouteKind::Tcp | RouteKind::Udp) {
+        let message = "dynamic resolver backends take their host from requests, and streams have none";
         return Err(Problem::new("UnsupportedValue", message));
     }
     let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
