@@ -266,7 +266,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::Attached(_)
         | Key::Ancestors(_)
         | Key::Filters(_)
-        | Key::PlainVariants(_)
+        | Key::InVain(_)
         | Key::RoutePolicies(_) => {
             return None;
         }

@@ -16,8 +16,9 @@ mod table;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, LoadReports, ModuleId, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm,
-    SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant, VariantId,
+    InstanceId, LoadReports, ModuleId, Patience, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing,
+    SecretForm, SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant,
+    VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,

@@ -22,6 +22,7 @@ pub(crate) mod body;
 pub(crate) mod cel;
 pub(crate) mod cidr;
 pub(crate) mod gateways;
+pub(crate) mod header;
 pub(crate) mod health_log;
 pub(crate) mod hostname;
 pub(crate) mod listeners;

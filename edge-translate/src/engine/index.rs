@@ -3,9 +3,9 @@
 use crate::{
     name::{
         Ancestor, BackendId, BackendPort, ContextId, EndpointsId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
-        RouteId, SocketId, Sym, VariantId,
+        RouteId, SocketId, Sym,
     },
-    phase::{hostname::Specificity, listeners::sockets::SocketListener},
+    phase::{hostname::Specificity, listeners::sockets::SocketListener, routes::bound::InVain},
 };
 use edge_ir::PortProtocol;
 use rustc_hash::FxHashMap;
@@ -65,9 +65,9 @@ pub(crate) struct Index {
     pub(crate) route_policies: Counts<Id, RoutePolicy>,
     /// What routes need of a listener, by the number of those that do.
     pub(crate) filters: Counts<ListenerId, FilterKey>,
-    /// Variants in which a fleet speaks to backends otherwise than in HTTP/2, by the number of uses; not that of backends
-    /// that are taken as they are.
-    pub(crate) plain_variants: Counts<FleetId, VariantId>,
+    /// What a BackendTrafficPolicy asks of backends of routes in vain at the listeners that it is for, by the number of these
+    /// routes.
+    pub(crate) in_vain: Counts<Id, InVain>,
     /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.
     pub(crate) overlaps: Counts<RouteId, (ListenerId, RouteId)>,
     users: FxHashMap<(FleetId, BackendId), u32>,

@@ -55,8 +55,8 @@ pub(crate) enum Key {
     Ancestors(BackendPort),
     /// Filters that the routes of a listener use.
     Filters(ListenerId),
-    /// Variants in which a fleet speaks to backends otherwise than in HTTP/2.
-    PlainVariants(FleetId),
+    /// What a BackendTrafficPolicy asks of backends in vain.
+    InVain(Id),
     /// Policies on routes below a Gateway, and on their rules.
     RoutePolicies(Id),
     // Units.

@@ -14,7 +14,7 @@ use crate::{
     name::{
         Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, Held,
         HostId, Id, ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember,
-        SocketId, Sym, Target, VariantId,
+        SocketId, Sym, Target,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -29,7 +29,10 @@ use crate::{
             client::ClientPolicy, extension::ExtensionPolicy, security::SecurityPolicy, traffic::TrafficPolicy,
         },
         reference::{Referent, Referrer, is_permitted},
-        routes::{attach::Attachments, bound::Bound},
+        routes::{
+            attach::Attachments,
+            bound::{Bound, InVain},
+        },
     },
     settings::Settings,
     world::{Cover, World},
@@ -383,10 +386,10 @@ impl<'a> Reader<'a> {
         self.index.filters.of(listener)
     }
 
-    /// Variants in which a fleet speaks to backends otherwise than in HTTP/2, in no order.
-    pub(crate) fn plain_variants(&self, fleet: FleetId) -> impl Iterator<Item = VariantId> {
-        self.reads.note(Key::PlainVariants(fleet));
-        self.index.plain_variants.of(fleet)
+    /// What a BackendTrafficPolicy asks of backends in vain at the listeners that it is for, in no order.
+    pub(crate) fn in_vain(&self, policy: Id) -> impl Iterator<Item = InVain> {
+        self.reads.note(Key::InVain(policy));
+        self.index.in_vain.of(policy)
     }
 
     /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].

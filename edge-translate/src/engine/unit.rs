@@ -143,7 +143,7 @@ units! {
     indexes {
         1: Members PortClaims;
         4: RoutePolicies;
-        5: ListenerRoutes Attached Ancestors Filters PlainVariants;
+        5: ListenerRoutes Attached Ancestors Filters InVain;
     }
     units {
         0 Class(name) lives with { Subject::Object(Kind::GatewayClass, Id { namespace: Interner::EMPTY, name }) };

@@ -12,9 +12,7 @@ use super::{
 };
 use crate::{
     api::Kind,
-    name::{
-        Ancestor, BackendId, BackendPort, ContextId, EndpointsId, FleetId, HostId, Id, ListenerId, RouteId, VariantId,
-    },
+    name::{Ancestor, BackendPort, ContextId, EndpointsId, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         backends::cluster::ClusterParts,
         gateways::{
@@ -23,10 +21,13 @@ use crate::{
         },
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
-        routes::{attach::Attachments, uses::Uses},
+        routes::{
+            attach::Attachments,
+            bound::{InVain, Reach},
+            uses::Uses,
+        },
     },
 };
-use edge_ir::AppProtocol;
 use smallvec::SmallVec;
 use std::{
     cmp::Reverse,
@@ -220,14 +221,10 @@ impl Translator {
         for listener in self.index.filters.turn(&was.filters, &now.filters) {
             self.memo.touch(Key::Filters(listener));
         }
-        let (was, now) = (&was.backends, &now.backends);
-        for fleet in self
-            .index
-            .plain_variants
-            .turn(&plain_variants(was), &plain_variants(now))
-        {
-            self.memo.touch(Key::PlainVariants(fleet));
+        for policy in self.index.in_vain.turn(&at_listeners(was), &at_listeners(now)) {
+            self.memo.touch(Key::InVain(policy));
         }
+        let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
                 self.wake(Subject::Backend(*fleet, *backend));
@@ -441,15 +438,10 @@ fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec
     all
 }
 
-/// Variants of backends that aren't spoken to in HTTP/2, sorted; of uses.
-fn plain_variants(used: &[(FleetId, BackendId)]) -> SmallVec<[(FleetId, VariantId); 1]> {
-    let plain = used
-        .iter()
-        .filter(|(_, backend)| backend.variant != VariantId::OWN && backend.protocol != AppProtocol::Http2);
-    let mut variants: SmallVec<_> = plain.map(|(fleet, backend)| (*fleet, backend.variant)).collect();
-    variants.sort_unstable();
-    variants.dedup();
-    variants
+/// What policies ask in vain that reach a route by its listeners, sorted. A route knows itself what others do.
+fn at_listeners(uses: &Uses) -> SmallVec<[(Id, InVain); 1]> {
+    let theirs = uses.in_vain.iter().filter(|(_, one)| one.reach == Reach::Listener);
+    theirs.copied().collect()
 }
 
 fn as_uses(value: &Value) -> Option<&Uses> {

@@ -16,8 +16,8 @@ use crate::{
     fact::WantedModule,
 };
 use edge_ir::{
-    AccessRules, FilterInstance, FilterSettings, Http1Upstream, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter,
-    RouteFilters, RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
+    AccessRules, FilterInstance, FilterSettings, Http1Upstream, LoadBalancing, PlaceFact, RouteFilter, RouteFilters,
+    UpstreamSettings, ZonePreference,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -25,6 +25,9 @@ use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
+mod traffic;
+
+pub(crate) use traffic::{Patience, Traffic};
 
 /// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let
 /// it decide anything that can be seen.
@@ -213,35 +216,6 @@ impl Default for Treatment {
     fn default() -> Self {
         Self::Traffic(TrafficId::default())
     }
-}
-
-/// What a BackendTrafficPolicy, or two of them merged, say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Traffic {
-    /// Of the choice among endpoints.
-    pub(crate) load_balancing: LoadBalancing,
-    /// Of the endpoints themselves.
-    pub(crate) placement: Arc<Placement>,
-    /// Of those in the zone of the proxy.
-    pub(crate) zone_preference: Option<ZonePreference>,
-    /// Of where requests for a Service go.
-    pub(crate) routing: Option<Routing>,
-    /// Of what clients see of the loads that backends report.
-    pub(crate) load_reports: LoadReports,
-    /// Of connections to backends.
-    pub(crate) upstream: Arc<UpstreamSettings>,
-    /// Of the whole request, where a rule has no limit.
-    pub(crate) timeout: Option<Timeout>,
-    /// Of retries, where a rule says nothing.
-    pub(crate) retry: Option<Arc<RetryPolicy>>,
-    /// Of what a route says besides.
-    pub(crate) route: Option<Arc<RouteTraffic>>,
-    /// The same with as much patience for silence as the policy's own limit needs: what a rule says whose limit it is.
-    pub(crate) patient: Option<Arc<RouteTraffic>>,
-    /// Of that, what is for a rule that forwards nothing: traces and the name of metrics.
-    pub(crate) telemetry: Option<Arc<RouteTraffic>>,
-    /// Filters for requests and responses.
-    pub(crate) filters: PolicyFilters,
 }
 
 /// The filters that a policy of any kind puts on routes. A rule's own filter of a kind stands in place of the policy's

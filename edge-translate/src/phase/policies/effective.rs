@@ -81,11 +81,6 @@ impl Inherited {
         policy.map(|policy| policy.id)
     }
 
-    /// How clusters differ from what their backends say, for routes that have no policy of their own.
-    pub(crate) fn variant(&self) -> VariantId {
-        self.decision.variant
-    }
-
     /// Why a SecurityPolicy, merged into that of a parent if it merges with one, can't tell whom to let in there.
     pub(crate) fn fault_of_rules(&self, reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Arc<str>> {
         let security = security::under(reader, policy, parent)?.ok()?;

@@ -13,7 +13,7 @@ use crate::{
     },
     engine::reader::{Reader, Reading},
     load::typed::typed,
-    name::{Id, Routing, Traffic, TrafficId, Variant},
+    name::{Id, Patience, Routing, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
 };
 use edge_ir::{Fraction, RetryPolicy, Timeout};
@@ -195,11 +195,11 @@ fn read(
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems).map(Arc::new),
         route: route::route(spec, problems),
-        patient: None,
+        patience: Patience::default(),
         telemetry: None,
         filters: filters::filters(reader, spec, sources, problems),
     };
-    traffic.patient = route::patient(traffic.route.as_ref(), traffic.timeout);
+    traffic.patience = route::patience(traffic.route.as_ref());
     traffic.telemetry = route::telemetry(traffic.route.as_deref());
     traffic
 }

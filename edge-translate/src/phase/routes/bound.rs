@@ -13,8 +13,8 @@ use super::{
     load_reports,
     route_names::RouteNames,
     rules::{
-        self, Action, Compiled, Forwarding, Limits, RankedMatch, Retries, Rewrite, Rule, RuleFinding, Stream, StreamTo,
-        Summary, Tries, Wording, internal_error,
+        self, Action, Compiled, Forwarding, RankedMatch, Rewrite, Rule, RuleFinding, Stream, StreamTo, Summary,
+        Wording, internal_error,
     },
     stat_name,
     uses::{Uses, uses},
@@ -23,7 +23,8 @@ use crate::{
     engine::reader::Reader,
     name::{
         BackendId, BackendPort, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held,
-        ListenerId, PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
+        ListenerId, PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment,
+        VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -32,16 +33,21 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, ForwardedHost, Fraction, HashInput, Mirror, Origins, RetryPolicy,
-    Route, RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, ForwardedHost, Fraction, HashInput, Mirror, Origins, Route,
+    RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 mod counted;
+mod in_vain;
 mod joined;
+mod tries;
 mod ways;
 
+pub(super) use in_vain::at as in_vain_at;
+pub(crate) use in_vain::{Futile, InVain, Reach, says};
+use tries::{limit, retry};
 use ways::{Parts, ways, whole};
 
 /// A route, bound.
@@ -67,6 +73,8 @@ pub(crate) struct Binding {
     pub(crate) backends: SmallVec<[BackendId; 1]>,
     /// Filters that they need on the chains of whoever serves them, sorted.
     pub(crate) filters: Box<[FilterKey]>,
+    /// What is asked of these backends in vain, by rule, sorted; mostly nothing.
+    in_vain: Box<[(Option<Sym>, Futile)]>,
 }
 
 /// What bound rules do.
@@ -171,6 +179,7 @@ fn bind(
         rule: 0,
         backends: SmallVec::new(),
         filters: Vec::new(),
+        in_vain: Vec::new(),
         findings: Vec::new(),
     };
     let serves = match compiled {
@@ -180,6 +189,7 @@ fn bind(
     let Binder {
         mut backends,
         mut filters,
+        mut in_vain,
         findings: short,
         ..
     } = binder;
@@ -192,10 +202,13 @@ fn bind(
     backends.dedup();
     filters.sort_unstable();
     filters.dedup();
+    in_vain.sort_unstable();
+    in_vain.dedup();
     Binding {
         serves,
         backends: backends.into_iter().collect(),
         filters: filters.into(),
+        in_vain: in_vain.into(),
     }
 }
 
@@ -214,12 +227,16 @@ struct Binder<'a, 'r> {
     rule: usize,
     backends: SmallVec<[BackendId; 2]>,
     filters: Vec<FilterKey>,
+    /// What policies ask of backends in vain.
+    in_vain: Vec<(Option<Sym>, Futile)>,
     /// What falls short of what the context asks for.
     findings: Vec<RuleFinding>,
 }
 
 /// What is decided for a rule that is open.
 struct Due<'a> {
+    /// Its name.
+    rule: Option<Sym>,
     /// The clusters that it leads to.
     variant: VariantId,
     /// Others that it uses, which aren't counted under its name.
@@ -265,6 +282,7 @@ impl<'a> Binder<'a, '_> {
         };
         let aside = stat_name::without(self.reader, variant);
         let due = Due {
+            rule,
             variant: aside,
             aside,
             traffic: self.reader.traffic(traffic),
@@ -444,15 +462,12 @@ impl<'a> Binder<'a, '_> {
                 });
             }
         }
-        self.backends.extend(used);
+        self.sends(used, due);
         let retry = retry(rule.retry, rule.limits, &due.traffic);
         let timeout = limit(rule.limits, retry.as_deref(), &due.traffic);
         // A GRPCRoute has no field for it, and the proxy's own limit would end every stream.
         let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
-        let traffic = match timeout == due.traffic.timeout {
-            true => due.traffic.patient.clone(),
-            false => traffic::patient(due.traffic.route.as_ref(), timeout),
-        };
+        let traffic = traffic::patient(&due.traffic, timeout);
         let to = |(destination, rewrite): (Option<Destination>, Rewrite)| match destination {
             None => nowhere(due),
             Some(destination) => RouteAction::Forward(Forward {
@@ -514,7 +529,7 @@ impl<'a> Binder<'a, '_> {
         }
         // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
         if !proxy.shares.is_empty() {
-            self.backends.extend(used);
+            self.sends(used, &due);
         }
         proxy
     }
@@ -561,34 +576,5 @@ fn acting(common: RouteEffect, action: RouteAction, due: &Due<'_>) -> RouteEffec
         },
         action,
         ..common
-    }
-}
-
-/// The limit for the whole exchange: that of the rule, else that of the policy, and no more than one for a try where there
-/// is one try.
-fn limit(limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
-    let tries = retry.map_or(Tries::One, |_| Tries::Several);
-    let limits = Limits {
-        whole: limits.whole.or(traffic.timeout),
-        ..limits
-    };
-    limits.of_exchange(tries)
-}
-
-/// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.
-fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<Arc<RetryPolicy>> {
-    match own {
-        Retries::When(retry) => Some(Arc::new(retry)),
-        Retries::Never => None,
-        Retries::Unsaid => {
-            let retry = traffic.retry.as_ref()?;
-            Some(match limits.one_try.filter(|limit| limit.0 > 0) {
-                None => Arc::clone(retry),
-                one_try => Arc::new(RetryPolicy {
-                    per_try_timeout: one_try,
-                    ..RetryPolicy::clone(retry)
-                }),
-            })
-        }
     }
 }

@@ -36,7 +36,7 @@ mod stream;
 mod widened;
 
 // What policies say of requests is judged as what rules say.
-pub(in crate::phase) use admissible::{is_token, path as check_path};
+pub(in crate::phase) use admissible::{field_name, is_field_value, is_token, path as check_path};
 pub(in crate::phase) use cors::origin;
 pub(in crate::phase) use expression::check as check_expression;
 pub(super) use filter::Rewrite;

@@ -2,13 +2,13 @@
 
 use super::{
     attach::{Attachments, Parent},
-    bound::{Bindings, under},
+    bound::{Bindings, InVain, in_vain_at, under},
     rules::Summary,
 };
 use crate::{
     api::Kind,
     engine::reader::Reader,
-    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, ListenerId, RouteKind},
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, Id, ListenerId, RouteKind},
     phase::listeners::fleet::Serving,
 };
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ pub(crate) struct Uses {
     pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
     /// What the route needs of each listener where requests can reach it; mostly nothing.
     pub(crate) filters: Vec<(ListenerId, FilterKey)>,
+    /// What BackendTrafficPolicies ask of its backends in vain; mostly nothing.
+    pub(crate) in_vain: Box<[(Id, InVain)]>,
     /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
@@ -58,10 +60,17 @@ pub(super) fn uses(
         binding.flat_map(move |binding| binding.filters.iter().map(move |filter| (a.listener, *filter)))
     }))
     .into_vec();
+    let in_vain = sorted(serving().flat_map(|a| {
+        let binding = under(bindings, a.context);
+        binding
+            .into_iter()
+            .flat_map(|binding| in_vain_at(reader, attachments, a, binding))
+    }));
     Uses {
         backends,
         ancestors,
         filters,
+        in_vain: in_vain.into_iter().collect(),
         listeners,
     }
 }

@@ -1,9 +1,12 @@
 //! Requests on their way: limits, tries, upgrades, and what filters do.
 
 use super::{Problems, balancing, telemetry};
-use crate::api::{
-    BackendTrafficPolicySpec,
-    cluster_settings::{BackOff, HttpTimeout, Retry},
+use crate::{
+    api::{
+        BackendTrafficPolicySpec,
+        cluster_settings::{BackOff, HttpTimeout, Retry},
+    },
+    name::{Patience, Traffic},
 };
 use edge_ir::{RetryPolicy, RouteTraffic, Timeout, Tunnel, Upgrade};
 use std::sync::Arc;
@@ -137,19 +140,37 @@ const USUAL_SILENCE: Timeout = Timeout(300_000);
 const LONG_SILENCE: Timeout = Timeout(3_600_000);
 
 /// What is asked of a route, with as much patience for silence as its limit needs where nothing is said of that.
-pub(crate) fn patient(traffic: Option<&Arc<RouteTraffic>>, limit: Option<Timeout>) -> Option<Arc<RouteTraffic>> {
-    let silence = match limit {
-        Some(Timeout(0)) => Some(Timeout(0)),
-        Some(limit) if limit > USUAL_SILENCE => Some(limit.max(LONG_SILENCE)),
-        Some(_) | None => None,
-    };
-    let says_it = traffic.is_some_and(|traffic| traffic.idle_timeout.is_some());
-    match silence {
-        Some(_) if !says_it => Some(Arc::new(RouteTraffic {
-            idle_timeout: silence,
+pub(crate) fn patient(traffic: &Traffic, limit: Option<Timeout>) -> Option<Arc<RouteTraffic>> {
+    match limit {
+        Some(Timeout(0)) => traffic.patience.endless.clone(),
+        Some(limit) if limit > LONG_SILENCE => bearing(traffic.route.as_ref(), limit),
+        Some(limit) if limit > USUAL_SILENCE => traffic.patience.long.clone(),
+        Some(_) | None => traffic.route.clone(),
+    }
+}
+
+/// What is asked of a route for limits that need patience: the same for all rules with such limits.
+pub(super) fn patience(traffic: Option<&Arc<RouteTraffic>>) -> Patience {
+    Patience {
+        long: bearing(traffic, LONG_SILENCE),
+        endless: bearing(traffic, Timeout(0)),
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        patience(None)
+    }
+}
+
+/// The same with so much silence, where nothing is said of that.
+fn bearing(traffic: Option<&Arc<RouteTraffic>>, silence: Timeout) -> Option<Arc<RouteTraffic>> {
+    match traffic {
+        Some(traffic) if traffic.idle_timeout.is_some() => Some(Arc::clone(traffic)),
+        _ => Some(Arc::new(RouteTraffic {
+            idle_timeout: Some(silence),
             ..traffic.map(|traffic| RouteTraffic::clone(traffic)).unwrap_or_default()
         })),
-        _ => traffic.cloned(),
     }
 }
 
@@ -204,4 +225,38 @@ fn upgrades(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<
         });
     }
     Some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(a: Option<&Arc<RouteTraffic>>, b: Option<&Arc<RouteTraffic>>) -> bool {
+        a.zip(b).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    #[test]
+    fn rules_with_long_limits_share_what_they_say() {
+        let route = Some(Arc::new(RouteTraffic {
+            stat_name: Some("x".into()),
+            ..RouteTraffic::default()
+        }));
+        let named = Traffic {
+            patience: patience(route.as_ref()),
+            route,
+            ..Traffic::default()
+        };
+        for traffic in [&named, &Traffic::default()] {
+            let minutes = |minutes: u64| patient(traffic, Some(Timeout(minutes * 60_000)));
+            let silence = |minutes_of: Option<Arc<RouteTraffic>>| minutes_of.and_then(|traffic| traffic.idle_timeout);
+            assert!(same(minutes(6).as_ref(), minutes(60).as_ref()));
+            assert!(same(minutes(0).as_ref(), minutes(0).as_ref()));
+            assert_eq!(
+                [0, 6, 60, 61].map(|limit| silence(minutes(limit))),
+                [0, 3_600_000, 3_600_000, 3_660_000].map(|silence| Some(Timeout(silence)))
+            );
+            assert_eq!(minutes(5), traffic.route);
+            assert_eq!(patient(traffic, None), traffic.route);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The ways that requests of a rule go: nearly always one, to all of its backends by their weights.
 
 use crate::phase::routes::rules::Rewrite;
-use edge_ir::{BackendShare, Destination, Fraction};
+use edge_ir::{BackendShare, Destination, Fraction, HostRewrite};
 use smallvec::{SmallVec, smallvec};
 
 /// What becomes of requests by parts of them, of which all but the last say how far they go ([`edge_ir::Route::portion`]). Nearly
@@ -38,7 +38,11 @@ pub(super) fn ways(
     let total: u64 = weights.map(u64::from).sum();
     let mut reached = 0;
     let mut parts: Parts<_> = SmallVec::new();
-    for (share, rewrite) in shares.into_iter().zip(rewrites) {
+    for (mut share, mut rewrite) in shares.into_iter().zip(rewrites) {
+        // A route can tell its backend which host was asked for, and a share of one can't.
+        if let Some(host) = share.host_rewrite.take() {
+            rewrite.host = Some(HostRewrite::Literal(host));
+        }
         reached += u64::from(share.weight);
         let portion = u32::try_from(reached * 1_000_000 / total.max(1)).unwrap_or(1_000_000);
         parts.push((Some(Fraction(portion)), (destination(smallvec![share], 0), rewrite)));
@@ -71,7 +75,7 @@ fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_ir::{HeaderEdits, HostRewrite, RouteFilters};
+    use edge_ir::{HeaderEdits, RouteFilters};
 
     fn share(cluster: &str, weight: u32) -> BackendShare {
         BackendShare {

@@ -139,7 +139,7 @@ pub(in crate::phase) fn is_token(name: &str) -> bool {
 }
 
 /// The name of a header or query parameter (CRD: HTTPHeaderName).
-pub(super) fn field_name(name: &str) -> Result<(), String> {
+pub(in crate::phase) fn field_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("it must not be empty".into());
     }
@@ -153,7 +153,7 @@ pub(super) fn field_name(name: &str) -> Result<(), String> {
 }
 
 /// Whether a text can be the value of a header (RFC 9110 §5.5).
-pub(super) fn is_field_value(value: &str) -> bool {
+pub(in crate::phase) fn is_field_value(value: &str) -> bool {
     value.len() <= MAX_VALUE && value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f))
 }
 

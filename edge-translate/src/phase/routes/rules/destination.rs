@@ -185,6 +185,10 @@ fn backend_filters(
             }
             (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() && c.kind == RouteKind::Http => {
                 let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, rule.prefix);
+                if let Err(problem) = check_once(&of_single, share, &rewrite) {
+                    refuse(c, index, problem.reason, &problem.message);
+                    return None;
+                }
                 if rewrite.path.is_some() && c.n_references > 1 {
                     refuse(
                         c,
@@ -226,6 +230,17 @@ fn backend_filters(
         }
     }
     Some(of_single)
+}
+
+/// Refuses what a filter of a backendRef rewrites where another has rewritten it already.
+pub(super) fn check_once(own: &Rewrite, share: &Share, more: &Rewrite) -> Result<(), backend::Problem> {
+    let has_host = own.host.is_some() || share.host_rewrite.is_some();
+    let is_twice = (more.host.is_some() && has_host) || (more.path.is_some() && own.path.is_some());
+    let message = "Cannot configure multiple URL rewrites of one kind within BackendRef";
+    match is_twice {
+        true => Err(backend::Problem::new("UnsupportedRefValue", message)),
+        false => Ok(()),
+    }
 }
 
 fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {

@@ -4,6 +4,7 @@
 use super::{
     Compilation, Effect, Share, admissible,
     backend::Problem,
+    destination::check_once,
     expression,
     filter::{self, Filters, Rewrite, Side, Unknown},
     matches::{check_regex, one_of, value},
@@ -11,10 +12,10 @@ use super::{
 use crate::{
     api::{
         DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef, RegexPathModifier,
-        RegexPathModifierType, RegexReplacement, UrlRewriteFilter,
+        RegexPathModifierType, RegexReplacement, UrlRewriteFilter, route_filter::HttpHeader,
     },
     name::{FilterKey, FilterOwner, Id, RouteKind},
-    phase::{body, routes::credential},
+    phase::{body, header, routes::credential},
     status::ended,
 };
 use edge_ir::{
@@ -105,12 +106,7 @@ pub(super) fn apply_to_backend(
     }
     if let Some(rewrite) = rewrite {
         let rewrite = rewrite_of(c, rewrite);
-        let has_host = own.host.is_some() || share.host_rewrite.is_some();
-        let is_twice = (rewrite.host.is_some() && has_host) || (rewrite.path.is_some() && own.path.is_some());
-        if is_twice {
-            let message = "Cannot configure multiple URL rewrites of one kind within BackendRef";
-            return Err(Problem::new("UnsupportedRefValue", message.to_owned()));
-        }
+        check_once(own, share, &rewrite)?;
         own.host = rewrite.host.or(own.host.take());
         own.path = rewrite.path.or(own.path.take());
         own.forwarded_host = rewrite.forwarded_host;
@@ -333,20 +329,17 @@ fn headers_of(c: &mut Compilation<'_, '_>, answer: &DirectResponseFilter) -> Opt
             return None;
         }
     }
-    for (action, list, into) in [
-        ("set", &header.set, &mut edits.set),
-        ("add", &header.add, &mut edits.add),
-    ] {
-        for header in list {
-            if let Some(error) = filter::header_error(header, action, Side::Response) {
-                c.fail("UnsupportedValue", error);
-                return None;
-            }
-            into.push(HeaderEdit {
-                name: (&*header.name).into(),
-                value: (&*header.value).into(),
-            });
-        }
+    let mut error = None;
+    let mut listed = |action, list: &[HttpHeader]| {
+        header::edits(list, |header, flaw| {
+            error.get_or_insert_with(|| filter::header_error(header, flaw, action, Side::Response));
+        })
+    };
+    edits.set.append(&mut listed("set", &header.set));
+    edits.add = listed("add", &header.add);
+    if let Some(error) = error {
+        c.fail("UnsupportedValue", error);
+        return None;
     }
     Some(edits)
 }

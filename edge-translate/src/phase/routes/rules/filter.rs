@@ -8,11 +8,12 @@ use crate::{
         RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
+    phase::header::{self, Flaw},
     status::ended,
 };
 use edge_ir::{
-    Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
-    Redirect, RedirectPort, ValueMatch,
+    Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdits, HostRewrite, PathRewrite, Redirect,
+    RedirectPort, ValueMatch,
 };
 use std::sync::Arc;
 
@@ -251,32 +252,24 @@ impl Side {
 
 /// Checks header edits; the good ones stay even where a bad one fails the rule.
 pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifier, side: Side) -> HeaderEdits {
-    let mut edits = HeaderEdits::default();
     let filter = side.filter();
-    for (action, list, into) in [
-        ("set", &modifier.set, &mut edits.set),
-        ("add", &modifier.add, &mut edits.add),
-    ] {
-        into.reserve_exact(list.len());
-        for header in list {
-            if let Some(error) = header_error(header, action, side) {
-                c.fail("UnsupportedValue", error);
-            } else if !into.iter().any(|e| e.name.eq_ignore_ascii_case(&header.name)) {
-                // Of equivalent names the first counts (Gateway API, `HTTPHeader.name`).
-                into.push(HeaderEdit {
-                    name: (&*header.name).into(),
-                    value: (&*header.value).into(),
-                });
-            }
-        }
-    }
+    let mut listed = |action, list: &[HttpHeader]| {
+        header::edits(list, |header, flaw| {
+            c.fail("UnsupportedValue", header_error(header, flaw, action, side));
+        })
+    };
+    let mut edits = HeaderEdits {
+        set: listed("set", &modifier.set),
+        add: listed("add", &modifier.add),
+        remove: Vec::new(),
+    };
     for name in &modifier.remove {
         if name.is_empty() {
             c.fail(
                 "UnsupportedValue",
                 format!("{filter} Filter cannot remove a header with an empty name."),
             );
-        } else if is_reserved(name) {
+        } else if header::is_reserved(name) {
             let message = format!(
                 "Header: \"{name}\". The {filter} filter cannot remove the Host header or headers with a '/' or ':' character in them."
             );
@@ -290,27 +283,24 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
     edits
 }
 
-pub(super) fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String> {
+/// Says what is wrong with an edit.
+pub(super) fn header_error(header: &HttpHeader, flaw: Flaw, action: &str, side: Side) -> String {
     let (filter, name) = (side.filter(), &*header.name);
-    if name.is_empty() {
-        return Some(format!("{filter} Filter cannot {action} a header with an empty name."));
+    match flaw {
+        Flaw::Nameless => format!("{filter} Filter cannot {action} a header with an empty name."),
+        Flaw::Reserved => {
+            let hint = match side {
+                Side::Request => " To modify the Host header use the URLRewrite or the HTTPRouteFilter filter.",
+                Side::Response => "",
+            };
+            format!(
+                "Header: \"{name}\". The {filter} filter cannot {action} the Host header or headers with a '/' or ':' character in them.{hint}"
+            )
+        }
+        Flaw::Name | Flaw::Value => {
+            format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value.")
+        }
     }
-    if is_reserved(name) {
-        let hint = match side {
-            Side::Request => " To modify the Host header use the URLRewrite or the HTTPRouteFilter filter.",
-            Side::Response => "",
-        };
-        return Some(format!(
-            "Header: \"{name}\". The {filter} filter cannot {action} the Host header or headers with a '/' or ':' character in them.{hint}"
-        ));
-    }
-    let is_fine = admissible::field_name(name).is_ok() && admissible::is_field_value(&header.value);
-    (!is_fine || header.value.is_empty())
-        .then(|| format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value."))
-}
-
-fn is_reserved(name: &str) -> bool {
-    name.contains(['/', ':']) || name.eq_ignore_ascii_case("host")
 }
 
 /// Later filters of a kind add to earlier ones; the first `set` of a name wins.

@@ -5,19 +5,14 @@ use crate::{
     api::{
         BackendTrafficPolicySpec, Kind, Object,
         cluster_settings::HttpTimeout,
-        health_check::HealthCheckType,
         load_balancer::{ConsistentHashType, LoadBalancerType},
         text::DurationText,
     },
     engine::reader::Reader,
-    name::{FilterKey, FleetId, PolicyId, VariantId},
-    phase::{
-        backends::endpoints::is_of_request,
-        listeners::{listener_set, view::ListenerView},
-    },
+    name::{ListenerId, PolicyId},
+    phase::routes::bound::{Futile, Reach, says},
     status::Condition,
 };
-use edge_ir::{AppProtocol, FilterKind, Probe};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -89,13 +84,22 @@ pub(super) fn over(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec
         );
         told.push(without_effect(reader, field, target, why));
     }
-    if is_probed_by_calls(&object.spec) && lacks_http2(reader, policy, target) {
-        let why = "has backends that aren't spoken to in HTTP/2";
-        told.push(without_effect(reader, "healthCheck.active.grpc", target, why));
-    }
-    if object.spec.dns.is_some() && resolves_hosts(reader, policy, target) {
-        let why = "has backends that are found by the host of a request";
-        told.push(without_effect(reader, "dns", target, why));
+    let in_vain = [
+        (
+            Futile::Calls,
+            "healthCheck.active.grpc",
+            "has backends that aren't spoken to in HTTP/2",
+        ),
+        (
+            Futile::Names,
+            "dns",
+            "has backends that are found by the host of a request",
+        ),
+    ];
+    for (what, field, why) in in_vain {
+        if says(&object.spec, what) && is_in_vain(reader, policy, target, what) {
+            told.push(without_effect(reader, field, target, why));
+        }
     }
     told
 }
@@ -171,64 +175,22 @@ fn of_requests(spec: &BackendTrafficPolicySpec) -> Vec<&'static str> {
         .collect()
 }
 
-fn is_probed_by_calls(spec: &BackendTrafficPolicySpec) -> bool {
-    let active = spec.health_check.as_deref().and_then(|check| check.active.as_deref());
-    active.is_some_and(|active| active.r#type == HealthCheckType::Grpc)
-}
-
-/// Whether a target sends something to a backend that is to be probed by calls of gRPC and isn't spoken to in HTTP/2, as it
-/// must be for these.
-fn lacks_http2(reader: &Reader<'_>, policy: PolicyId, target: Target) -> bool {
-    let is_probed = |variant| {
-        let variant = reader.variant(variant);
-        let check = variant.upstream.health_check.as_deref();
-        check.is_some_and(|check| matches!(check.probe, Probe::Grpc { .. }))
-    };
+/// Whether a policy asks for something in vain of backends that rules of a target lead to.
+fn is_in_vain(reader: &Reader<'_>, policy: PolicyId, target: Target, what: Futile) -> bool {
     if let Some(route) = target.route() {
-        let mut used = reader.bound(route).into_iter().flat_map(|bound| &bound.uses.backends);
-        return used.any(|(_, backend)| backend.protocol != AppProtocol::Http2 && is_probed(backend.variant));
+        let reach = target.section.map_or(Reach::Route, Reach::Rule);
+        let mut of_route = reader.bound(route).into_iter().flat_map(|bound| &bound.uses.in_vain);
+        return of_route.any(|(of, one)| *of == policy.id && one.what == what && one.reach == reach);
     }
-    let Some((fleet, listeners)) = heirs(reader, policy, target) else {
-        return false;
-    };
-    // What routes without a policy of their own have; names of clusters may make several of one.
-    let own: Vec<VariantId> = listeners.iter().map(|view| view.inherited.variant()).collect();
-    reader
-        .plain_variants(fleet)
-        .filter(|used| is_probed(*used))
-        .any(|used| {
-            let used = reader.variant(used);
-            own.iter().any(|own| reader.variant(*own).upstream == used.upstream)
-        })
-}
-
-/// Whether a target leads to backends whose names are those of requests: who resolves these asks in one way for all.
-fn resolves_hosts(reader: &Reader<'_>, policy: PolicyId, target: Target) -> bool {
-    if let Some(route) = target.route() {
-        let mut used = reader.bound(route).into_iter().flat_map(|bound| &bound.uses.backends);
-        return used.any(|(_, backend)| is_of_request(reader, backend.port));
-    }
-    let resolver = FilterKey::shared(FilterKind::DynamicForwardProxy);
-    let listeners = heirs(reader, policy, target).map(|(_, listeners)| listeners);
-    let mut listeners = listeners.into_iter().flatten();
-    listeners.any(|view| reader.filters(view.id).any(|filter| filter == resolver))
-}
-
-/// The listeners of a target whose routes have the policy if they have none of their own, and their fleet.
-fn heirs<'a>(reader: &Reader<'a>, policy: PolicyId, target: Target) -> Option<(FleetId, Vec<&'a ListenerView>)> {
-    let gateway = match target.kind {
-        Kind::ListenerSet => listener_set::parent(reader, reader.listener_set(target.id)?)?,
-        _ => target.id,
-    };
-    let views = reader.listener_views(gateway)?;
-    let is_heir = |view: &&ListenerView| {
-        let is_in = match target.kind {
-            Kind::ListenerSet => view.id.set == Some(target.id),
-            _ => view.id.set.is_none() || target.section.is_none(),
+    let is_of = |listener: ListenerId| {
+        let is_in = match (target.kind, target.section) {
+            (Kind::ListenerSet, _) => listener.set == Some(target.id),
+            (_, None) => listener.gateway == target.id,
+            (_, Some(_)) => listener.gateway == target.id && listener.set.is_none(),
         };
-        is_in
-            && target.section.is_none_or(|section| view.id.name == section)
-            && view.inherited.policy(policy.kind) == Some(policy.id)
+        is_in && target.section.is_none_or(|section| listener.name == section)
     };
-    Some((views.fleet, views.listeners.iter().filter(is_heir).collect()))
+    reader
+        .in_vain(policy.id)
+        .any(|one| one.what == what && is_of(one.listener) && one.is_own(reader))
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     api::Kind,
     engine::{index::RoutePolicy, reader::Reader},
-    name::{Id, PolicyId},
+    name::{Id, ListenerId, PolicyId},
     phase::{
         listeners::listener_set::{self, Admission},
         policies::policy::merges,
@@ -109,22 +109,28 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
         let names: Vec<String> = there.map(|(part, _)| reader.text(*part).to_string()).collect();
         names
     };
+    let listeners = |of: Kind, id: Id| {
+        let owner = name(reader, id);
+        let full = |listener: String| [&*owner, "/", &*listener].concat();
+        parts(of, id).into_iter().map(full).collect::<Vec<_>>()
+    };
+    // A policy for clients names the sections of its own target as the target does.
+    let own = |of, id| match policy.kind {
+        Kind::ClientTrafficPolicy => parts(of, id),
+        _ => listeners(of, id),
+    };
     match (target.kind, target.section) {
         (Kind::Gateway, None) => {
-            scopes.gateway_listeners.extend(parts(Kind::Gateway, target.id));
+            scopes.gateway_listeners.extend(own(Kind::Gateway, target.id));
             for set in taken_sets(reader, target.id) {
-                let name = name(reader, set);
                 let holder = held(reader, whole(Kind::ListenerSet, set)).whole(policy.kind);
                 if holder.is_some_and(|by| by != policy.id) {
-                    scopes.sets.push(name.clone());
+                    scopes.sets.push(name(reader, set));
                 }
-                let listeners = parts(Kind::ListenerSet, set)
-                    .into_iter()
-                    .map(|listener| format!("{name}/{listener}"));
-                scopes.set_listeners.extend(listeners);
+                scopes.set_listeners.extend(listeners(Kind::ListenerSet, set));
             }
         }
-        (Kind::ListenerSet, None) => scopes.set_listeners.extend(parts(Kind::ListenerSet, target.id)),
+        (Kind::ListenerSet, None) => scopes.set_listeners.extend(own(Kind::ListenerSet, target.id)),
         (_, Some(_)) => {}
         (of, None) => scopes.rules.extend(parts(of, target.id)),
     }
@@ -132,9 +138,18 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
         let route = whole(below.route.kind.kind(), below.route.id);
         below.rule.is_none_or(|rule| has_section(reader, route, rule))
     };
-    let others = below(reader, policy.kind, target)
-        .filter(|below| below.policy != policy && !merges(reader, below.policy))
-        .filter(is_there);
+    let mut others: Vec<RoutePolicy> = below(reader, policy.kind, target)
+        .filter(|below| below.policy != policy)
+        .filter(is_there)
+        .collect();
+    let merging: Vec<RoutePolicy> = others
+        .iter()
+        .filter(|below| merges(reader, below.policy))
+        .copied()
+        .collect();
+    // One that merges into the policy of another listener stands in place of this one, as that does.
+    let heirs = heirs(reader, policy, &merging);
+    others.retain(|below| !heirs.contains(&below.listener) || !merging.contains(below));
     for below in others {
         let route = name(reader, below.route.id);
         match below.rule {
@@ -161,21 +176,20 @@ fn taken_sets(reader: &Reader<'_>, gateway: Id) -> Vec<Id> {
 pub(super) fn merging(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec<String> {
     let below = below(reader, policy.kind, target);
     let merging: Vec<RoutePolicy> = below.filter(|below| merges(reader, below.policy)).collect();
-    let Some(views) = merging
-        .first()
-        .and_then(|one| reader.listener_views(one.listener.gateway))
-    else {
-        return Vec::new();
-    };
-    let heirs: BTreeSet<_> = views
-        .listeners
-        .iter()
-        .filter(|view| view.inherited.policy(policy.kind) == Some(policy.id))
-        .map(|view| view.id)
-        .collect();
+    let heirs = heirs(reader, policy, &merging);
     let routes = merging.iter().filter(|below| heirs.contains(&below.listener));
     let names: BTreeSet<String> = routes.map(|below| name(reader, below.route.id)).collect();
     names.into_iter().collect()
+}
+
+/// The listeners of a Gateway whose policy this one is, by policies on routes below it; none where there are none of these.
+fn heirs(reader: &Reader<'_>, policy: PolicyId, below: &[RoutePolicy]) -> BTreeSet<ListenerId> {
+    let views = below
+        .first()
+        .and_then(|one| reader.listener_views(one.listener.gateway));
+    let views = views.iter().flat_map(|views| &views.listeners);
+    let heirs = views.filter(|view| view.inherited.policy(policy.kind) == Some(policy.id));
+    heirs.map(|view| view.id).collect()
 }
 
 /// Policies of a kind on routes below a Gateway, a ListenerSet or one of their listeners.

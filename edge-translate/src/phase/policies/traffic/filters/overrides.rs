@@ -12,7 +12,11 @@ use crate::{
         route_filter::{HttpHeader, PathModifierType},
     },
     engine::reader::Reader,
-    phase::{body, policies::text_match::text_match},
+    phase::{
+        body,
+        header::{self, Flaw},
+        policies::text_match::text_match,
+    },
 };
 use edge_ir::{
     CodeRange, Elsewhere, HeaderEdit, HeaderEdits, Instead, OtherResponse, ResponseBody, ResponseOverride,
@@ -147,19 +151,14 @@ fn edits(headers: &ResponseHeaders, problems: &mut Problems) -> HeaderEdits {
     if !headers.add_if_absent.is_empty() {
         problems.add(AREA, "addIfAbsent is not supported for header in CustomResponse");
     }
-    let mut list = |headers: &[HttpHeader]| {
-        let edit = |HttpHeader { name, value }: &HttpHeader| {
-            problems.token(AREA, "header", name);
-            problems.text(AREA, "value of a header", value);
-            if name.eq_ignore_ascii_case("host") {
-                problems.add(AREA, "a response has no header Host");
+    let mut list = |list: &[HttpHeader]| {
+        header::edits(list, |HttpHeader { name, value }, flaw| match flaw {
+            Flaw::Reserved if name.eq_ignore_ascii_case("host") => problems.add(AREA, "a response has no header Host"),
+            Flaw::Nameless | Flaw::Reserved | Flaw::Name => {
+                problems.token(AREA, "header", name);
             }
-            HeaderEdit {
-                name: name.clone(),
-                value: value.clone(),
-            }
-        };
-        headers.iter().map(edit).collect::<Vec<_>>()
+            Flaw::Value => problems.add(AREA, format_args!("header {name} can't have the value {value:?}")),
+        })
     };
     HeaderEdits {
         set: list(&headers.set),
