@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 const PROXY: &str = "edge";
 /// Whom both run as.
 const USER: u32 = 65532;
-/// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
-const QUIET: (&str, &str) = ("misc", "error");
+/// Volume in which the shutdown manager writes, where it has one.
+const SCRATCH: &str = "shutdown-manager-tmp";
 
 /// The proxy.
 pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
@@ -75,7 +75,8 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
         seconds: 10,
         failures: 3,
     };
-    json!({
+    let settings = &proxy.cluster.workload.container;
+    let mut manager = json!({
         "name": "shutdown-manager",
         "image": terms.shutdown_manager_image,
         "imagePullPolicy": terms.image_pull_policy,
@@ -86,9 +87,20 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
         "readinessProbe": probe(running),
         "livenessProbe": probe(running),
         "lifecycle": {"preStop": {"exec": {"command": drain}}},
-        "securityContext": security_context(USER),
+        "securityContext": settings.security_context.clone().unwrap_or_else(|| security_context(USER)),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-    })
+    });
+    if settings.security_context.is_some() {
+        manager["volumeMounts"] = json!([{"name": SCRATCH, "mountPath": "/tmp"}]);
+    }
+    manager
+}
+
+/// Where the shutdown manager writes that the proxy is drained, where a user says whom it runs as: the folder of its image
+/// belongs to [`USER`], and may be mounted to be read alone.
+pub(crate) fn scratch(infra: &Infra) -> Option<Value> {
+    let context = infra.proxy.cluster.workload.container.security_context.as_ref();
+    context.map(|_| json!({"name": SCRATCH, "emptyDir": {}}))
 }
 
 /// The proxy's command line. Its program is the image's own: edge-proxy's or Envoy's.
@@ -102,7 +114,7 @@ fn args(infra: &Infra, files: &StartFiles) -> Vec<String> {
         "--config-yaml".to_owned(),
         without_references(&files.bootstrap),
         "--log-level".to_owned(),
-        proxy.log_levels.get("default").map_or("warn", |level| level).to_owned(),
+        proxy.default_level().to_owned(),
         "--cpuset-threads".to_owned(),
         "--drain-strategy".to_owned(),
         "immediate".to_owned(),
@@ -110,28 +122,17 @@ fn args(infra: &Infra, files: &StartFiles) -> Vec<String> {
     if let Some(threads) = proxy.concurrency {
         args.extend(["--concurrency".to_owned(), threads.to_string()]);
     }
-    let levels = proxy
-        .log_levels
-        .iter()
-        .map(|(component, level)| (&**component, &**level));
-    let levels = levels.filter(|(component, _)| *component != "default");
-    let quiet = (!proxy.log_levels.contains_key(QUIET.0)).then_some(QUIET);
-    let levels: Vec<String> = quiet
-        .into_iter()
-        .chain(levels)
-        .map(|(c, level)| format!("{c}:{level}"))
-        .collect();
-    args.extend(["--component-log-level".to_owned(), levels.join(",")]);
+    args.extend(["--component-log-level".to_owned(), proxy.component_levels()]);
     let drain = proxy.drain_timeout_seconds.unwrap_or(DRAIN_SECONDS);
     args.extend(["--drain-time-s".to_owned(), drain.to_string()]);
     args.extend(proxy.extra_args.iter().map(|arg| arg.to_string()));
     args
 }
 
-/// The cluster replaces `$(NAME)` in arguments by variables; in a bootstrap, which a user may have written, such text
-/// is meant as it stands, except for the variables that are ours.
+/// A kubelet replaces `$(NAME)` in arguments by variables, and `$$` by `$` (core/v1, `Container.args`); in a bootstrap,
+/// which a user may have written, such text is meant as it stands, except for the variables that are ours.
 fn without_references(text: &str) -> String {
-    let escaped = text.replace("$(", "$$(");
+    let escaped = text.replace('$', "$$");
     NAMES.iter().fold(escaped, |text, name| {
         text.replace(&format!("$$({name})"), &format!("$({name})"))
     })
@@ -224,6 +225,48 @@ pub(crate) fn by_key(key: &str, ours: Vec<Value>, users: &[Value]) -> Vec<Value>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a kubelet makes of an argument: `third_party/forked/golang/expansion` of Kubernetes.
+    fn expanded(argument: &str, variables: &[(&str, &str)]) -> String {
+        let (mut text, mut rest) = (String::new(), argument);
+        while let Some((before, behind)) = rest.split_once('$') {
+            text.push_str(before);
+            let reference = behind.strip_prefix('(').and_then(|name| name.split_once(')'));
+            rest = match (behind.strip_prefix('$'), reference) {
+                (Some(behind), _) => {
+                    text.push('$');
+                    behind
+                }
+                (None, Some((name, behind))) => {
+                    let value = variables.iter().find(|(known, _)| *known == name);
+                    text.push_str(&value.map_or(format!("$({name})"), |(_, value)| (*value).to_owned()));
+                    behind
+                }
+                (None, None) => {
+                    text.push('$');
+                    behind
+                }
+            };
+        }
+        text + rest
+    }
+
+    #[test]
+    fn a_bootstrap_reaches_its_proxy_as_it_is_but_for_variables_of_ours() {
+        let variables = [("EDGE_POD_NAME", "pod-1"), ("THEIRS", "secret")];
+        for (text, wanted) in [
+            ("a$", "a$"),
+            (r"a\$$", r"a\$$"),
+            ("$$x", "$$x"),
+            ("$(THEIRS)", "$(THEIRS)"),
+            ("$$(THEIRS)", "$$(THEIRS)"),
+            ("$$$(THEIRS)", "$$$(THEIRS)"),
+            ("zone $(EDGE_POD_NAME)!", "zone pod-1!"),
+            ("$$(EDGE_POD_NAME)", "$pod-1"),
+        ] {
+            assert_eq!(expanded(&without_references(text), &variables), wanted, "{text}");
+        }
+    }
 
     #[test]
     fn a_repository_gets_the_tag_of_the_default_image() {

@@ -102,7 +102,7 @@ fn volumes(infra: &Infra, terms: &Terms) -> Vec<Value> {
         volume["name"] = name.into();
         volume
     };
-    vec![
+    let mut volumes = vec![
         named("certs", certs),
         named(
             "sds",
@@ -112,5 +112,7 @@ fn volumes(infra: &Infra, terms: &Terms) -> Vec<Value> {
             "sa-token",
             json!({"projected": {"defaultMode": FILE_MODE, "sources": [token]}}),
         ),
-    ]
+    ];
+    volumes.extend(container::scratch(infra));
+    volumes
 }

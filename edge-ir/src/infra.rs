@@ -204,6 +204,31 @@ pub struct ProxySettings {
     pub cluster: ClusterSettings,
 }
 
+/// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
+const QUIET: (&str, &str) = ("misc", "error");
+/// The level of all components of which nothing else is said.
+const DEFAULT_LEVEL: (&str, &str) = ("default", "warn");
+
+impl ProxySettings {
+    /// The level of the proxy's log, as its argument `--log-level` takes it.
+    pub fn default_level(&self) -> &str {
+        self.log_levels
+            .get(DEFAULT_LEVEL.0)
+            .map_or(DEFAULT_LEVEL.1, |level| level)
+    }
+
+    /// The levels of single components, as its argument `--component-log-level` takes them.
+    pub fn component_levels(&self) -> String {
+        let levels = self.log_levels.iter().map(|(name, level)| (&**name, &**level));
+        let levels = levels.filter(|(name, _)| *name != DEFAULT_LEVEL.0);
+        let quiet = (!self.log_levels.contains_key(QUIET.0)).then_some(QUIET);
+        let all = quiet.into_iter().chain(levels);
+        all.map(|(name, level)| format!("{name}:{level}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+}
+
 /// Settings of a proxy that runs as a process on the controller's machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -16,6 +16,9 @@ pub use discovery::{ReadKind, Served};
 
 use edge_ir::label;
 
+/// Labels by which everything is known that we make: objects of fleets, and of the service of rate limits.
+pub const OWN_LABELS: [(&str, &str); 1] = [(label::MANAGED_BY, "edge-gateway")];
+
 /// Labels by which the objects and pods of every fleet of ours are known.
 pub const PROXY_LABELS: [(&str, &str); 2] = [(label::MANAGED_BY, "edge-gateway"), (label::COMPONENT, "proxy")];
 

@@ -4,7 +4,7 @@ use super::seen::{Marks, ObjectId, Seen, marks, resource};
 use crate::{
     backoff::Backoff,
     cluster::{
-        PROXY_LABELS,
+        OWN_LABELS,
         fault::Trouble,
         watching::{Fault, Target, events},
     },
@@ -136,7 +136,7 @@ async fn follow(place: &Place, client: Client, sender: &mpsc::Sender<News>) {
         client,
         resource: resource(kind),
         namespace: place.namespace.clone(),
-        labels: &PROXY_LABELS,
+        labels: &OWN_LABELS,
         streams_lists: false,
     };
     let mut events = events::<DynamicObject>(target);

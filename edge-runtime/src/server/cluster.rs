@@ -234,9 +234,9 @@ fn restart_for(fields: &[&str]) -> Option<String> {
 fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
     let namespaces = match (cluster.deploy, &cluster.scope) {
         (Deploy::ControllerNamespace, _) => Some(BTreeSet::from([Arc::clone(&cluster.namespace)])),
-        // The service of rate limits is beside the controller wherever fleets are.
+        // The controller's own is always read, Gateways in it too, and the service of rate limits is in it.
         (Deploy::GatewayNamespace, Scope::Namespaces(names)) => {
-            let own = cluster.rate_limit.as_ref().map(|_| Arc::clone(&cluster.namespace));
+            let own = [Arc::clone(&cluster.namespace)];
             Some(names.iter().cloned().chain(own).collect())
         }
         (Deploy::GatewayNamespace, Scope::All | Scope::Selector(_)) => None,
@@ -276,6 +276,20 @@ mod tests {
             Mode::Cluster(cluster) => *cluster,
             Mode::Standalone(_) => panic!("another mode"),
         }
+    }
+
+    /// Resources of the controller's own namespace are always read, and so are its Gateways.
+    #[test]
+    fn objects_are_followed_wherever_there_may_be_fleets() {
+        let places = |settings: &str| -> Option<Vec<String>> {
+            let terms = cluster_terms(&cluster(settings), &Settings::default());
+            Some(terms.namespaces?.iter().map(ToString::to_string).collect())
+        };
+        let own = cluster("{}").namespace.to_string();
+        assert_eq!(places("{}"), Some(vec![own.clone()]));
+        assert_eq!(places("{ deploy: { type: GatewayNamespace } }"), None);
+        let some = "{ deploy: { type: GatewayNamespace }, watch: { type: Namespaces, namespaces: [a, b] } }";
+        assert_eq!(places(some), Some(vec!["a".to_owned(), "b".to_owned(), own]));
     }
 
     #[test]

@@ -257,7 +257,7 @@ fn overload_manager(memory_limit: Option<u64>) -> Value {
             "typed_config": {
                 "@type": type_url!("extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig"),
                 // The rest is for what the allocator holds back, stacks and code.
-                "max_heap_size_bytes": (limit / 10 * 8).to_string(),
+                "max_heap_size_bytes": (u128::from(limit) * 8 / 10).to_string(),
             },
         }],
         "actions": [

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::{
-    cluster_infra::seen::{Marks, Seen},
+    cluster_infra::{
+        observe::{Places, Watches},
+        seen::{Marks, Seen},
+    },
     metrics::Metrics,
     state::{Availability, Coverage, FleetState, Reports},
 };
@@ -16,6 +19,7 @@ use std::{
     convert::Infallible,
     sync::atomic::{AtomicUsize, Ordering},
 };
+use tokio::sync::mpsc;
 use tower::service_fn;
 
 fn infra(key: &str) -> Arc<Infra> {
@@ -49,6 +53,18 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
         coverage: Coverage::Whole,
         ..Published::default()
     }))
+}
+
+const KEY: &str = "service:edge-ratelimit";
+
+fn rate_limits() -> Arc<RateLimitInfra> {
+    Arc::new(RateLimitInfra {
+        cluster: ClusterSettings::default(),
+        redis: RedisAddress::Url("redis:6379".into()),
+        redis_tls: RedisSecurity::Clear,
+        prometheus: true,
+        traces: None,
+    })
 }
 
 fn fleets() -> Fleets {
@@ -168,15 +184,7 @@ async fn objects_of_many_fleets_are_written_a_few_at_a_time() {
 /// It is there although no Gateway asks for it, and goes when the file doesn't ask for it any more.
 #[tokio::test]
 async fn the_service_of_rate_limits_is_looked_after_like_a_fleet() {
-    const KEY: &str = "service:edge-ratelimit";
-    let service = Arc::new(RateLimitInfra {
-        cluster: ClusterSettings::default(),
-        redis: RedisAddress::Url("redis:6379".into()),
-        redis_tls: RedisSecurity::Clear,
-        prometheus: true,
-        traces: None,
-    });
-    for service in [Some(service), None] {
+    for service in [Some(rate_limits()), None] {
         let is_wanted = service.is_some();
         let (mut fleets, mut receivers) = (fleets_that_ask(&Arc::default(), service), BTreeMap::new());
         fleets.hear(seen("edge-ratelimit", KEY, &json!({})));
@@ -186,6 +194,35 @@ async fn the_service_of_rate_limits_is_looked_after_like_a_fleet() {
         assert_eq!(work.wanted.is_some(), is_wanted);
         if let Some((infra, rendering)) = &work.wanted {
             assert_eq!(rendering.objects(infra).unwrap().len(), 4);
+        }
+    }
+}
+
+/// Else nobody would see that it is edited, that it goes, or that it is still there when nobody asks for it.
+#[tokio::test]
+async fn the_objects_of_the_service_are_among_those_that_are_watched() {
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let recording = service_fn(move |request: Request<Body>| {
+        let _ = sender.send(request.uri().query().unwrap_or_default().to_owned());
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let places = Places::Namespaces([Arc::from("system")].into());
+    let _watches = Watches::start(Client::new(recording, "default"), &places, Arc::default());
+    let query = asked.recv().await.unwrap();
+    let selector = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector="));
+    let selector = selector.unwrap().replace("%2F", "/").replace("%3D", "=");
+    let selector: Vec<(&str, &str)> = selector
+        .split("%2C")
+        .map(|term| term.split_once('=').unwrap())
+        .collect();
+
+    let mut fleets = fleets_that_ask(&Arc::default(), Some(rate_limits()));
+    fleets.publish(published(&[]));
+    let work = fleets.running[&FleetKey::from(KEY)].work.borrow();
+    let (infra, rendering) = work.wanted.as_ref().unwrap();
+    for object in rendering.objects(infra).unwrap() {
+        for (label, value) in &selector {
+            assert_eq!(object.body["metadata"]["labels"][label], *value, "{:?}", object.kind);
         }
     }
 }

@@ -166,21 +166,14 @@ fn arguments(infra: &Infra, bootstrap: &Path) -> Vec<String> {
     let mut node = infra.name.to_string();
     node.truncate(node.floor_char_boundary(MAX_NODE));
     let proxy = &infra.proxy;
-    let levels = &proxy.log_levels;
-    let default_level = levels.get("default").map_or("warn", |level| level);
-    let components = levels.iter().filter(|(name, _)| &***name != "default");
-    let mut components: Vec<String> = components.map(|(name, level)| format!("{name}:{level}")).collect();
-    if components.is_empty() {
-        components.push("misc:error".into());
-    }
     let drain = proxy.drain_timeout_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
 
     let mut args: Vec<String> = vec!["--config-path".into(), bootstrap.display().to_string()];
     let mut add = |name: &str, value: String| args.extend([name.into(), value]);
     add("--service-cluster", infra.key.to_string());
     add("--service-node", node);
-    add("--log-level", default_level.to_owned());
-    add("--component-log-level", components.join(","));
+    add("--log-level", proxy.default_level().to_owned());
+    add("--component-log-level", proxy.component_levels());
     add("--drain-strategy", "immediate".into());
     add("--drain-time-s", drain.to_string());
     if let Some(threads) = proxy.concurrency {
@@ -212,7 +205,7 @@ mod tests {
         assert_eq!(
             joined,
             "--config-path b.json --service-cluster ns/gw --service-node edge-ns-gw --log-level info \
-             --component-log-level http:debug --drain-strategy immediate --drain-time-s 7 --concurrency 2 \
+             --component-log-level misc:error,http:debug --drain-strategy immediate --drain-time-s 7 --concurrency 2 \
              --disable-hot-restart --disable-extensions x"
         );
         let long = Infra {

@@ -247,8 +247,14 @@ fn has_no_say(gateway: &api::Gateway) -> Option<ProxyProblem> {
 }
 
 /// Whether we know what an address of this type is.
-pub(crate) fn is_known(address: &api::GatewayAddress) -> bool {
+fn is_known(address: &api::GatewayAddress) -> bool {
     matches!(address.r#type, api::AddressType::IpAddress | api::AddressType::Hostname)
+}
+
+/// The addresses that a Gateway asks for.
+pub(crate) fn asked_addresses(gateway: &api::Gateway) -> impl Iterator<Item = &str> {
+    let asked = gateway.spec.addresses.iter().filter(|address| is_known(address));
+    asked.map(|address| &*address.value).filter(|value| !value.is_empty())
 }
 
 fn unsupported_address(gateway: &api::Gateway) -> Option<GatewayProblem> {

@@ -1,7 +1,7 @@
 //! What must exist around a fleet: name, labels, ports, and how its proxies are started.
 
 use super::{
-    gateway::{Gateway, Member, Merge, PortMapping, is_known, proxy_of, transport},
+    gateway::{Gateway, Member, Merge, PortMapping, asked_addresses, proxy_of, transport},
     proxy_settings,
 };
 use crate::{
@@ -117,11 +117,10 @@ fn union<'a>(
 
 /// The addresses that the Gateways of a fleet ask for, each once.
 fn addresses<'a>(gateways: impl Iterator<Item = &'a api::Gateway>) -> Vec<Arc<str>> {
-    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
     let mut all: Vec<Arc<str>> = Vec::new();
-    for address in asked.filter(|address| is_known(address) && !address.value.is_empty()) {
-        if all.iter().all(|known| **known != *address.value) {
-            all.push(Arc::from(&*address.value));
+    for address in gateways.flat_map(asked_addresses) {
+        if all.iter().all(|known| **known != *address) {
+            all.push(Arc::from(address));
         }
     }
     all
@@ -162,9 +161,9 @@ fn label_value(value: &str) -> Arc<str> {
 }
 
 /// Name of everything made for a fleet: readable, at most 57 characters with the hash, and unique because the hash
-/// is of the uncut key.
+/// is of the uncut key. Names of Gateways and classes may have dots, and that of a Service may not (RFC 1035).
 pub(super) fn object_name(key: &str) -> String {
-    let readable = format!("edge-{}", key.replace('/', "-"));
+    let readable = format!("edge-{}", key.replace(['/', '.'], "-"));
     let mut name = cut(&readable, 48).to_owned();
     let _ = write!(name, "-{}", short_hash(key));
     name
@@ -224,6 +223,13 @@ mod tests {
         let long = format!("default/{}", "g".repeat(253));
         assert_eq!(object_name(&long).len(), 57);
         assert_ne!(object_name("a/b-c"), object_name("a-b/c"));
+        // The name of a Service is a label of DNS.
+        let dotted = object_name("apps/www.example.com");
+        assert_eq!(
+            dotted,
+            format!("edge-apps-www-example-com-{}", short_hash("apps/www.example.com"))
+        );
+        assert_ne!(dotted, object_name("apps/www-example-com"));
     }
 
     #[test]
