@@ -154,10 +154,40 @@ pub struct Report {
     pub availability: Availability,
     /// Proxies that are wanted.
     pub replicas: u32,
-    /// Where clients reach it.
+    /// Where clients reach it, unless by addresses that were asked for.
     pub addresses: Vec<Address>,
-    /// Addresses that its Gateway asks for and that it doesn't get, in words, with the reason where that is known.
-    pub unusable: Option<Arc<str>>,
+    /// What has become of the addresses that its Gateways ask for: several may share it, and ask for different ones.
+    pub asked: AskedAddresses,
+}
+
+/// What has become of the addresses that the Gateways of a fleet ask for, by how they are asked for. One that is neither
+/// given nor missing: nothing is known of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedAddresses {
+    /// Those that it has.
+    pub given: BTreeMap<Arc<str>, IpAddr>,
+    /// Those that it hasn't, in words.
+    pub missing: BTreeMap<Arc<str>, Arc<str>>,
+    /// Why that is so, where it is known of all of them.
+    pub refusal: Option<Arc<str>>,
+}
+
+impl AskedAddresses {
+    /// What there is to say of one Gateway: addresses that it asks for and doesn't get, with the reason where that is known.
+    pub fn unusable(&self, by_gateway: &[Arc<str>]) -> Option<String> {
+        let missing: BTreeMap<_, _> = by_gateway
+            .iter()
+            .filter_map(|asked| self.missing.get_key_value(asked))
+            .collect();
+        if missing.is_empty() {
+            return None;
+        }
+        let join = |list: Vec<&str>| list.join(", ");
+        Some(match &self.refusal {
+            Some(why) => format!("{}: {why}", join(missing.keys().map(|asked| &***asked).collect())),
+            None => join(missing.values().map(|words| &***words).collect()),
+        })
+    }
 }
 
 /// Where the proxies that are processes of this machine answer about themselves: for the pages, and no part of what

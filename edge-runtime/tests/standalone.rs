@@ -37,6 +37,8 @@ use tonic::{
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
+#[path = "standalone/addresses.rs"]
+mod addresses;
 #[path = "standalone/commands.rs"]
 mod commands;
 

@@ -79,6 +79,8 @@ pub struct GatewayStatus {
     pub listeners: Vec<ListenerStatus>,
     /// Accepted ListenerSets.
     pub attached_listener_sets: u32,
+    /// Addresses that it asks for. They are no part of what is written; who adds those that it has judges by them.
+    pub asked: Vec<Arc<str>>,
 }
 
 /// Status of a ListenerSet.

@@ -8,10 +8,10 @@ use super::{
     succession::WORKLOADS,
     write::Fault,
 };
-use crate::state::{Address, Availability, Report};
+use crate::state::{AskedAddresses, Availability, Report};
 use edge_infra::{ObjectKind, object_name};
 use edge_ir::Infra;
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 /// Fields of a Service with the addresses that a Gateway asks for.
 const ADDRESS_FIELDS: [&str; 2] = ["spec.externalIPs", "spec.clusterIP"];
@@ -22,7 +22,7 @@ pub(super) fn nothing_yet() -> Report {
         availability: Availability::Starting,
         replicas: 0,
         addresses: Vec::new(),
-        unusable: None,
+        asked: AskedAddresses::default(),
     }
 }
 
@@ -33,9 +33,11 @@ pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option
     let pods = workloads.map(|(kind, workload)| workload.pods(kind));
     let (replicas, available) = pods.max_by_key(|(_, available)| *available).unwrap_or((0, 0));
     let service = own(infra, view, ObjectKind::Service).map(|(_, service)| service);
-    let unusable = unusable(infra, service, fault);
+    let asked = asked(infra, service, fault);
     let availability = match (fault, available) {
-        (Some(Fault::Refused { text, .. }), _) if unusable.is_none() => Availability::Failed(text.as_str().into()),
+        (Some(Fault::Refused { text, .. }), _) if asked.missing.is_empty() => {
+            Availability::Failed(text.as_str().into())
+        }
         // What runs goes on while the API server is away.
         (Some(Fault::Failing(text)), 0) => Availability::Unavailable(text.as_str().into()),
         (_, 0) => Availability::Starting,
@@ -44,8 +46,8 @@ pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option
     Report {
         availability,
         replicas,
-        addresses: service.map_or_else(Vec::new, |service| addresses(infra, service, nodes)),
-        unusable,
+        addresses: service.map_or_else(Vec::new, |service| service.addresses_of_type(nodes)),
+        asked,
     }
 }
 
@@ -58,21 +60,6 @@ fn own<'a>(infra: &Infra, view: &'a View, kind: ObjectKind) -> Option<(ObjectKin
     };
     let seen = view.get(&id).filter(|seen| !seen.leaves)?;
     Some((kind, seen))
-}
-
-/// Where clients reach the Service: at the addresses that were asked for as far as it has them, else at those of its type.
-fn addresses(infra: &Infra, service: &Seen, nodes: &[IpAddr]) -> Vec<Address> {
-    let given = given(infra, service);
-    let granted = |ip: &IpAddr| infra.addresses.iter().any(|asked| is_address(asked, ip));
-    let asked: Vec<Address> = given
-        .iter()
-        .filter(|ip| granted(ip))
-        .map(|ip| Address::Ip(*ip))
-        .collect();
-    if !asked.is_empty() {
-        return asked;
-    }
-    service.addresses_of_type(nodes)
 }
 
 /// The addresses of a Service among which those are that a Gateway has asked for.
@@ -89,43 +76,39 @@ fn given(infra: &Infra, service: &Seen) -> Vec<IpAddr> {
     given
 }
 
-fn is_address(text: &str, ip: &IpAddr) -> bool {
-    text.parse::<IpAddr>().as_ref() == Ok(ip)
-}
-
-/// Addresses that the Gateway asks for and doesn't get, and why, where that is known.
-fn unusable(infra: &Infra, service: Option<&Seen>, fault: Option<&Fault>) -> Option<Arc<str>> {
-    // Without a listener there is no Service, and nothing to be reached.
-    if infra.addresses.is_empty() || infra.ports.is_empty() {
-        return None;
-    }
-    let why = match fault {
-        Some(Fault::Refused { text, fields }) => {
-            let is_about = |field: &String| ADDRESS_FIELDS.iter().any(|of| field.starts_with(of));
-            if !fields.iter().any(is_about) {
-                // Something else is wrong, and that is to be said.
-                return None;
-            }
-            Some(text)
-        }
+/// What has become of the addresses that Gateways ask for, and why they don't get some, where that is known.
+fn asked(infra: &Infra, service: Option<&Seen>, fault: Option<&Fault>) -> AskedAddresses {
+    let of_service = service.map_or_else(Vec::new, |service| given(infra, service));
+    let given_of = |asked: &Arc<str>| {
+        let number: IpAddr = asked.parse().ok()?;
+        of_service.contains(&number).then(|| (Arc::clone(asked), number))
+    };
+    let given = infra.addresses.iter().filter_map(given_of).collect();
+    let is_about = |field: &String| ADDRESS_FIELDS.iter().any(|of| field.starts_with(of));
+    let refusal = match fault {
+        Some(Fault::Refused { text, fields }) if fields.iter().any(is_about) => Some(text.as_str().into()),
+        // Something else is wrong, and that is to be said.
+        Some(Fault::Refused { .. }) => return nothing_missing(given),
         _ => None,
     };
-    let given = service.map_or_else(Vec::new, |service| given(infra, service));
-    let is_given = |asked: &&Arc<str>| given.iter().any(|ip| is_address(asked, ip));
-    let missing: BTreeSet<&str> = infra
-        .addresses
-        .iter()
-        .filter(|asked| !is_given(asked))
-        .map(|asked| &**asked)
-        .collect();
-    if missing.is_empty() {
-        return None;
+    // Without a listener there is no Service, and nothing to be reached.
+    if infra.ports.is_empty() {
+        return nothing_missing(given);
     }
-    let join = |list: Vec<String>| list.join(", ");
-    Some(match why {
-        Some(why) => format!("{}: {why}", join(missing.into_iter().map(str::to_owned).collect())).into(),
-        None => join(missing.into_iter().map(told).collect()).into(),
-    })
+    let missing = infra.addresses.iter().filter(|asked| !given.contains_key(*asked));
+    let missing = missing.map(|asked| (Arc::clone(asked), told(asked).into())).collect();
+    AskedAddresses {
+        given,
+        missing,
+        refusal,
+    }
+}
+
+fn nothing_missing(given: BTreeMap<Arc<str>, IpAddr>) -> AskedAddresses {
+    AskedAddresses {
+        given,
+        ..AskedAddresses::default()
+    }
 }
 
 /// An address that isn't given, and why, where that is known from the address itself.

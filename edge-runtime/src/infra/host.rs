@@ -16,7 +16,7 @@ use crate::{
 use edge_ir::{FleetKey, Infra};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -35,6 +35,7 @@ mod log_file;
 mod ports;
 mod process;
 mod questions;
+mod reach;
 mod record;
 mod supervise;
 #[cfg(test)]
@@ -344,12 +345,13 @@ impl Fleets {
     }
 }
 
-/// Says whether something about a fleet's process may have changed.
+/// Says whether something about a fleet's process, or about where it is reached, may have changed.
 fn follow_one(old: &mut Option<Wanted>, new: Wanted) -> bool {
     let differs = old.as_ref().is_none_or(|old| {
         !Arc::ptr_eq(&old.settings, &new.settings)
             || old.infra.name != new.infra.name
             || old.infra.proxy != new.infra.proxy
+            || old.infra.addresses != new.infra.addresses
     });
     *old = Some(new);
     differs
@@ -363,13 +365,12 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn report(&self, availability: Availability, admin: Option<SocketAddr>) {
-        // A host process binds what the listeners say on every interface; loopback is the address that always works.
+    fn report(&self, infra: &Infra, availability: Availability, admin: Option<SocketAddr>) {
         let report = Report {
             availability,
             replicas: 1,
-            addresses: vec![Address::Ip(Ipv4Addr::LOCALHOST.into())],
-            unusable: None,
+            addresses: reach::loopback(infra.proxy.ip_family).map(Address::Ip).collect(),
+            asked: reach::asked(infra),
         };
         // First, so that whoever hears of a proxy that runs can find it.
         self.told.admins.send_if_modified(|admins| match admin {

@@ -89,11 +89,24 @@ pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value
         return json!([]);
     };
     let (condition, addresses) = match report {
-        Some(report) => (programmed(report), report.addresses.as_slice()),
-        None => (no_resources("Proxy replicas unavailable"), [].as_slice()),
+        Some(report) => {
+            let addresses = addresses(report, &gateway.asked);
+            (programmed(report, &gateway.asked, addresses.len()), addresses)
+        }
+        None => (no_resources("Proxy replicas unavailable"), Vec::new()),
     };
     set(&mut gateway.conditions, condition);
     addresses.iter().take(MAX_ADDRESSES).map(address).collect()
+}
+
+/// Where clients reach a Gateway: at the addresses that it asks for as far as its fleet has them, else where the fleet is.
+fn addresses(report: &Report, asked: &[Arc<str>]) -> Vec<Address> {
+    let given = asked.iter().filter_map(|asked| report.asked.given.get(asked));
+    let given: Vec<Address> = given.map(|ip| Address::Ip(*ip)).collect();
+    if given.is_empty() {
+        return report.addresses.clone();
+    }
+    given
 }
 
 fn address(address: &Address) -> Value {
@@ -103,9 +116,9 @@ fn address(address: &Address) -> Value {
     }
 }
 
-fn programmed(report: &Report) -> Condition {
+fn programmed(report: &Report, asked: &[Arc<str>], n_addresses: usize) -> Condition {
     let no = |reason: &'static str, message: String| Condition::no(PROGRAMMED, reason, message);
-    let available = match (&report.availability, &report.unusable) {
+    let available = match (&report.availability, report.asked.unusable(asked)) {
         (Availability::Failed(reason), _) => {
             let message = format!("The infrastructure can't be made as it is asked for: {reason}");
             return no("Invalid", message);
@@ -120,7 +133,7 @@ fn programmed(report: &Report) -> Condition {
         }
         (Availability::Available(available), None) => available,
     };
-    match report.addresses.len() {
+    match n_addresses {
         0 => no(
             "AddressNotAssigned",
             "No addresses have been assigned to the Gateway".to_owned(),

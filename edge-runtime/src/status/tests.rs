@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::state::{
-    Address, Availability, Connection, Coverage, Delivery, FleetState, KeptFrom, Malformed, Refuser, Rejection,
-    RejectionKey, Report, sample::infra,
+    Address, AskedAddresses, Availability, Connection, Coverage, Delivery, FleetState, KeptFrom, Malformed, Refuser,
+    Rejection, RejectionKey, Report, sample::infra,
 };
 use edge_ir::{FleetKey, Infra, Origin, ProxySettings};
 use edge_translate::{
@@ -26,6 +26,7 @@ fn gateway() -> (ObjectKey, Option<Arc<Status>>) {
         conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
         listeners: vec![listener],
         attached_listener_sets: 0,
+        asked: Vec::new(),
     };
     let status = Status {
         observed_generation: 3,
@@ -66,7 +67,7 @@ fn report(availability: Availability) -> Option<Reports> {
         availability,
         replicas: 1,
         addresses: vec![Address::Ip([127, 0, 0, 1].into())],
-        unusable: None,
+        asked: AskedAddresses::default(),
     };
     Some([("ns/gw".into(), report)].into())
 }
@@ -250,29 +251,44 @@ fn only_gateways_whose_fleet_differs_are_looked_at_again() {
 
 #[test]
 fn addresses_that_are_not_given_are_said_before_what_follows_from_them() {
-    let reason = |change: &dyn Fn(&mut Report)| {
+    let told = |asked: &[&str], change: &dyn Fn(&mut Report)| {
         let mut reports = report(Availability::Available(2)).unwrap();
         reports.values_mut().for_each(change);
         let mut status = Status::clone(&gateway().1.unwrap());
+        if let StatusBody::Gateway(gateway) = &mut status.body {
+            gateway.asked = asked.iter().map(|asked| Arc::from(*asked)).collect();
+        }
         let addresses = overlay::add_infrastructure(&mut status, reports.values().next());
         let value = edge_translate::status::merge(None, &status, None);
         let programmed = value["conditions"][1].clone();
         let text = |field: &str| programmed[field].as_str().unwrap().to_owned();
         (text("status"), text("reason"), text("message"), addresses)
     };
-    let (status, because, message, addresses) = reason(&|report| {
-        report.unusable = Some("192.0.2.9".into());
+    let missing = |report: &mut Report| {
+        report.asked.missing = [("192.0.2.9".into(), "192.0.2.9".into())].into();
+    };
+    let (status, because, message, addresses) = told(&["192.0.2.9"], &|report| {
+        missing(report);
         report.availability = Availability::Starting;
     });
     assert_eq!((&*status, &*because), ("False", "AddressNotUsable"));
     assert_eq!(message, "One or more Gateway addresses cannot be used: 192.0.2.9");
     assert_eq!(addresses[0]["value"], "127.0.0.1");
-    let (_, because, ..) = reason(&|report| {
-        report.unusable = Some("192.0.2.9".into());
+    let (_, because, ..) = told(&["192.0.2.9"], &|report| {
+        missing(report);
         report.availability = Availability::Failed("no".into());
     });
     assert_eq!(because, "Invalid");
-    let (status, _, message, addresses) = reason(&|report| {
+    // Another Gateway of the same fleet asks for nothing, and a third one for what there is.
+    let (status, _, _, addresses) = told(&[], &missing);
+    assert_eq!((&*status, &addresses[0]["value"]), ("True", &json!("127.0.0.1")));
+    let (status, _, _, addresses) = told(&["10.0.0.9"], &|report| {
+        missing(report);
+        report.asked.given = [("10.0.0.9".into(), [10, 0, 0, 9].into())].into();
+    });
+    assert_eq!(addresses, json!([{ "type": "IPAddress", "value": "10.0.0.9" }]));
+    assert_eq!(status, "True");
+    let (status, _, message, addresses) = told(&[], &|report| {
         report.addresses = (0..20).map(|n| Address::Ip([10, 0, 0, n].into())).collect();
     });
     assert_eq!((&*status, addresses.as_array().unwrap().len()), ("True", 16));

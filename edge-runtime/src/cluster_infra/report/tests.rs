@@ -1,6 +1,7 @@
 //! Reports, from objects as the API server shows them.
 
 use super::*;
+use crate::state::Address;
 use edge_infra::{CONTROLLER, FLEET};
 use edge_ir::{PortProtocol, ServicePort};
 use serde_json::{Value, json};
@@ -55,6 +56,11 @@ fn balanced(ip: &str) -> Value {
 
 fn ip(text: &str) -> Address {
     Address::Ip(text.parse().unwrap())
+}
+
+fn unusable_of(report: &Report, asked: &[&str]) -> Option<String> {
+    let asked: Vec<Arc<str>> = asked.iter().map(|asked| Arc::from(*asked)).collect();
+    report.asked.unusable(&asked)
 }
 
 fn refused(text: &str, field: &str) -> Fault {
@@ -148,21 +154,50 @@ fn addresses_that_are_asked_for_and_not_given_are_unusable() {
     for (asked, content, wanted, unusable) in cases {
         let view: View = std::iter::once(deployment(1)).chain(content.map(service)).collect();
         let told = report(&infra(asked), &view, &[], None);
-        assert_eq!(told.unusable.as_deref(), unusable, "{asked:?} of {content:?}");
+        assert_eq!(
+            unusable_of(&told, asked).as_deref(),
+            unusable,
+            "{asked:?} of {content:?}"
+        );
+        let given: Vec<Address> = told.asked.given.values().map(|given| Address::Ip(*given)).collect();
         let wanted: Vec<Address> = wanted.iter().map(|wanted| ip(wanted)).collect();
-        assert_eq!(told.addresses, wanted, "{asked:?} of {content:?}");
+        let shown = if given.is_empty() { &told.addresses } else { &given };
+        assert_eq!(*shown, wanted, "{asked:?} of {content:?}");
     }
+}
+
+/// Gateways of a class may share a fleet.
+#[test]
+fn what_one_gateway_asks_for_is_told_to_no_other() {
+    let mut content = balanced("192.0.2.1");
+    content["spec"]["externalIPs"] = json!(["172.30.0.9"]);
+    let view = View::from([deployment(1), service(&content)]);
+    let told = report(&infra(&["172.30.0.9", "127.0.0.1"]), &view, &[], None);
+    assert_eq!(told.addresses, [ip("192.0.2.1")]);
+    assert_eq!(
+        told.asked.given.keys().map(|asked| &**asked).collect::<Vec<_>>(),
+        ["172.30.0.9"]
+    );
+    assert_eq!(unusable_of(&told, &[]), None);
+    assert_eq!(unusable_of(&told, &["172.30.0.9"]), None);
+    assert_eq!(
+        unusable_of(&told, &["127.0.0.1"]).as_deref(),
+        Some("127.0.0.1 (reserved by RFC 6890: nobody can be reached there)")
+    );
 }
 
 #[test]
 fn an_address_that_the_api_server_refuses_is_no_fault_of_the_rest() {
     let outside = refused("Service x: not in the range", "spec.clusterIPs[0]");
     let told = report(&infra(&["10.0.0.1"]), &View::from([deployment(1)]), &[], Some(&outside));
-    assert_eq!(told.unusable.as_deref(), Some("10.0.0.1: Service x: not in the range"));
+    assert_eq!(
+        unusable_of(&told, &["10.0.0.1"]).as_deref(),
+        Some("10.0.0.1: Service x: not in the range")
+    );
     assert_eq!(told.availability, Availability::Available(1));
     let other = refused("Service x: no", "spec.ports");
     let told = report(&infra(&["10.0.0.1"]), &View::from([deployment(1)]), &[], Some(&other));
-    assert_eq!(told.unusable, None);
+    assert_eq!(unusable_of(&told, &["10.0.0.1"]), None);
     assert_eq!(told.availability, Availability::Failed("Service x: no".into()));
 }
 

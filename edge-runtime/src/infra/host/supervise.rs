@@ -82,10 +82,7 @@ impl Supervisor {
     /// Runs until nothing is wanted any more, and then takes the processes down. If nobody is left to want something,
     /// it returns and leaves them to the next controller.
     pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) -> FleetKey {
-        match &self.current {
-            Some(process) => self.reporter.report(Availability::Available(1), process.admin),
-            None => self.reporter.report(Availability::Starting, None),
-        }
+        self.report();
         self.follow();
         let mut trim = time::interval(TRIM_EVERY);
         let mut renewal = time::interval(IDENTIFY_EVERY);
@@ -98,6 +95,7 @@ impl Supervisor {
                     }
                     let Some(new) = wanted.borrow_and_update().clone() else { break };
                     self.wanted = new;
+                    self.report();
                     self.follow();
                 }
                 fate = fate_of(&mut self.next, patience) => self.decided(fate),
@@ -113,6 +111,16 @@ impl Supervisor {
             }
         }
         self.shut_down().await
+    }
+
+    /// Says how the fleet is doing.
+    fn report(&self) {
+        let (availability, admin) = match (&self.current, &self.problem) {
+            (Some(process), _) => (Availability::Available(1), process.admin),
+            (None, Some(problem)) => (Availability::Unavailable(problem.as_str().into()), None),
+            (None, None) => (Availability::Starting, None),
+        };
+        self.reporter.report(&self.wanted.infra, availability, admin);
     }
 
     /// Takes in a process that an earlier controller has started.
@@ -202,8 +210,9 @@ impl Supervisor {
         tracing::info!(fleet = %self.reporter.key, pid = process.id(), "proxy is ready");
         self.problem = None;
         process.set_phase(Phase::Serving);
-        self.reporter.report(Availability::Available(1), process.admin);
-        if let Some(old) = self.current.replace(process) {
+        let old = self.current.replace(process);
+        self.report();
+        if let Some(old) = old {
             self.dismiss(old);
         }
     }
@@ -235,11 +244,10 @@ impl Supervisor {
         } else {
             tracing::warn!(%fleet, ?pause, "{problem}; trying again");
         }
-        if self.current.is_none() {
-            self.reporter
-                .report(Availability::Unavailable(problem.as_str().into()), None);
-        }
         self.problem = Some(problem);
+        if self.current.is_none() {
+            self.report();
+        }
     }
 
     /// Keeps the log at a sensible size.

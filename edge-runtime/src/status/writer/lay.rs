@@ -212,6 +212,7 @@ mod tests {
             conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
             listeners: Vec::new(),
             attached_listener_sets: 0,
+            asked: Vec::new(),
         });
         let status = Status {
             observed_generation: 4,
@@ -262,6 +263,7 @@ mod tests {
                     conditions: Vec::new(),
                     listeners: vec![listener],
                     attached_listener_sets: 0,
+                    asked: Vec::new(),
                 }),
             };
             Effective {

@@ -6,12 +6,12 @@ use crate::{
     engine::reader::Reader,
     name::Id,
     phase::{
-        gateways::gateway::{Gateway, Member},
+        gateways::gateway::{Gateway, Member, asked_addresses},
         listeners::{client_certificate, client_validation, fleet::ListenerState},
     },
     status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The status of a Gateway, apart from what depends on infrastructure.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
@@ -46,6 +46,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         conditions,
         listeners,
         attached_listener_sets: u32::try_from(n_sets).unwrap_or(u32::MAX),
+        asked: asked_addresses(object).map(Arc::from).collect(),
     });
     Some(Some(Status {
         observed_generation: object.metadata.generation,
