@@ -21,6 +21,7 @@ mod features;
 mod gateway;
 mod listener_set;
 mod of_services;
+mod out_of_place;
 mod route;
 mod target;
 mod warning;

@@ -1,6 +1,6 @@
 //! EdgeProxy, under each class and Gateway that names it.
 
-use super::{ancestor, of_services, warning};
+use super::{ancestor, of_services, out_of_place, warning};
 use crate::{
     api::{EdgeProxy, Kind, edge_proxy::EdgeProxySpec},
     engine::reader::Reader,
@@ -15,6 +15,7 @@ use crate::{
             telemetry,
         },
     },
+    settings::Platform,
     status::{Condition, ParentStatus, Status, StatusBody},
 };
 
@@ -31,7 +32,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         Ok(()) if !told.is_empty() => Condition::no("Accepted", "InvalidParameters", told.join("; ")),
         Ok(()) => Condition::yes("Accepted", "Accepted", "EdgeProxy has been accepted."),
     }];
-    conditions.extend(warned(&object.spec));
+    conditions.extend(warned(&object.spec, settings.platform));
     let users = reader
         .proxy_users(id)
         .filter(|(kind, user)| is_ours(reader, *kind, *user));
@@ -63,7 +64,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
 }
 
 /// What is old, and what nobody follows.
-fn warned(spec: &EdgeProxySpec) -> Option<Condition> {
+fn warned(spec: &EdgeProxySpec, platform: Platform) -> Option<Condition> {
     let old = spec.lua_validation.is_some().then(|| {
         let message = "spec.luaValidation is deprecated, use spec.lua.validationType instead";
         Condition::yes("Warning", "DeprecatedField", message)
@@ -72,7 +73,8 @@ fn warned(spec: &EdgeProxySpec) -> Option<Condition> {
         let message = format!("spec.logging.level.{IDLE_COMPONENT} has no effect: proxies have no such component");
         Condition::yes("Warning", "UnsupportedField", message)
     });
-    let told = of_services::of_proxy(spec);
+    let mut told = of_services::of_proxy(spec);
+    told.extend(out_of_place::of_proxy(spec, platform));
     let told = (!told.is_empty()).then(|| Condition::yes("Warning", "UnsupportedField", told.join("; ")));
     warning::all([old, idle, told])
 }
