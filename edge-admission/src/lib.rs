@@ -12,12 +12,14 @@
 //! texts, lists with keys and pruning have no counterpart there, and the words of the API server, which people look up,
 //! would have to be made from those of a library all the same. Rules are run by the `kube-cel` crate.
 //!
-//! [`Judge`] does the same to texts, and remembers what it said of documents that stay as they are.
+//! [`Judge`] does the same to texts, and remembers what it said of documents that stay as they are. [`configuration`] does it to
+//! what a controller's own file says in the words of an EdgeProxy.
 //!
 //! Deliberately absent: what an update would be compared with (transition rules), admission webhooks and policies, and
 //! kinds of Kubernetes itself.
 
 mod complete;
+mod configuration;
 mod definition;
 mod lists;
 mod metadata;
@@ -28,6 +30,7 @@ mod structure;
 mod text;
 mod unknown;
 
+pub use configuration::configuration;
 pub use definition::{Catalogue, Channel, Definition};
 pub use path::{Path, Segment};
 pub use refusal::{Refusal, Verdict};

@@ -39,7 +39,7 @@ impl Path {
         self.with(Segment::Index(index))
     }
 
-    fn with(&self, segment: Segment) -> Self {
+    pub(crate) fn with(&self, segment: Segment) -> Self {
         let mut segments = Vec::with_capacity(self.0.len() + 1);
         segments.extend_from_slice(&self.0);
         segments.push(segment);

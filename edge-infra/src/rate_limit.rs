@@ -8,7 +8,7 @@ use crate::{
     config::account,
     container::{Every, by_key, image, probe, requests, security_context},
     metadata::{labels, merged, name, object},
-    render::finished,
+    render::{finished, problems, sample_terms},
     scaling::{autoscaler, budget},
     service::service,
     workload::workload,
@@ -18,7 +18,7 @@ use edge_ir::{
     ServiceKind, ServicePort, StringMap, label,
 };
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The name of everything of it.
 const NAME: &str = "edge-ratelimit";
@@ -91,6 +91,12 @@ pub fn render(service_of: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Resu
         budget(infra),
     ];
     finished(objects.into_iter().flatten(), infra, terms)
+}
+
+/// All that can't be used of what a configuration file says about the service's objects, before any is made.
+pub fn check(service: &RateLimitInfra) -> Vec<String> {
+    let terms = sample_terms();
+    problems(render(service, &infra(service, &terms, None), &terms))
 }
 
 fn port(name: &str, number: u16) -> ServicePort {
@@ -249,9 +255,17 @@ fn env(service: &RateLimitInfra, terms: &Terms) -> Vec<Value> {
         }));
         env.push(set("TRACING_SAMPLING_RATE", &share.to_string()));
         env.push(set("TRACING_EXPORTER_PROTOCOL", "grpc"));
-        env.push(set("OTEL_EXPORTER_OTLP_ENDPOINT", &traces.collector));
+        env.push(set("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint(&traces.collector)));
     }
     env
+}
+
+/// A collector as the service's library takes it, which is a URL: it silently asks localhost where it can't read one.
+fn endpoint(collector: &str) -> Cow<'_, str> {
+    match collector.contains("://") {
+        true => collector.into(),
+        false => format!("http://{collector}").into(),
+    }
 }
 
 fn set(name: &str, value: &str) -> Value {

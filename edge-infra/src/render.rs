@@ -111,7 +111,20 @@ pub(crate) fn finished(
 /// All that can't be used of what an EdgeProxy says about cluster objects. In the shape in which the translation asks,
 /// before there is a fleet: by the objects of one that is as good as any.
 pub fn check(settings: &ClusterSettings) -> Vec<String> {
-    let terms = Terms {
+    problems(render(&sample(settings), &sample_terms(), &StartFiles::default()))
+}
+
+/// All that kept objects from being made.
+pub(crate) fn problems(rendered: Result<Vec<Object>, Vec<RenderError>>) -> Vec<String> {
+    match rendered {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Those of a controller that is as good as any.
+pub(crate) fn sample_terms() -> Terms {
+    Terms {
         controller_name: "gateway.edge/gatewayclass-controller".into(),
         controller_namespace: "edge-gateway-system".into(),
         dns_domain: "cluster.local".into(),
@@ -120,10 +133,6 @@ pub fn check(settings: &ClusterSettings) -> Vec<String> {
         image_pull_policy: "IfNotPresent".to_owned(),
         image_pull_secrets: Vec::new(),
         authorities: String::new(),
-    };
-    match render(&sample(settings), &terms, &StartFiles::default()) {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }
 }
 

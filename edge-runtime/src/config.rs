@@ -144,10 +144,15 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
         name: &name,
         text: &text,
     };
-    let (file, remarks) = parse_and_judge(&source, unused::unused).map_err(|findings| {
+    let told = |findings: Vec<LoadFinding>| {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Error::Config(lines.join("\n"))
-    })?;
+    };
+    let (file, remarks) = parse_and_judge(&source, unused::unused).map_err(told)?;
+    let refused = edge_admission::configuration(&source);
+    if !refused.is_empty() {
+        return Err(told(refused));
+    }
     let reading = Reading { file, name, folder };
     reading.config(overrides, remarks)
 }
@@ -176,7 +181,9 @@ impl Reading {
                 settings.controller_namespace = overrides.controller_namespace();
                 let domain = overrides.dns_domain.clone();
                 settings.dns_domain = domain.unwrap_or(settings.dns_domain);
-                Mode::Cluster(Box::new(self.cluster(overrides)))
+                let cluster = self.cluster(overrides);
+                self.check_rate_limit(&cluster)?;
+                Mode::Cluster(Box::new(cluster))
             }
         };
         settings

@@ -88,7 +88,7 @@ fn modules(component: &str) -> &'static [&'static str] {
         "gateway-api" => &["edge_translate", "edge_runtime::world", "edge_runtime::status"],
         "xds-translator" => &["edge_xds", "edge_runtime::world"],
         "xds-server" | "xds" => &["edge_runtime::xds_server"],
-        "infrastructure" => &["edge_runtime::infra"],
+        "infrastructure" => &["edge_runtime::infra", "edge_runtime::cluster_infra"],
         // The rate limit service is no part of standalone mode.
         _ => &[],
     }
@@ -129,6 +129,7 @@ mod tests {
             ("default", "error"),
             ("provider", "debug"),
             ("xds", "critical"),
+            ("infrastructure", "off"),
             ("global-ratelimit", "trace"),
         ];
         let levels = levels
@@ -140,7 +141,8 @@ mod tests {
         });
         assert_eq!(
             text,
-            "warn,kube_client=off,kube_runtime=off,edge_runtime=error,edgegateway=error,edge_runtime::provider=debug,edge_runtime::watch=debug,\
+            "warn,kube_client=off,kube_runtime=off,edge_runtime=error,edgegateway=error,edge_runtime::infra=off,\
+             edge_runtime::cluster_infra=off,edge_runtime::provider=debug,edge_runtime::watch=debug,\
              edge_runtime::cluster=debug,\
              edge_runtime::xds_server=error"
         );

@@ -177,7 +177,7 @@ impl Settings {
     /// Why the default EdgeProxy can't be used, if it can't.
     pub fn check_default_proxy(&self) -> Result<(), String> {
         match &self.edge_proxy {
-            Some(proxy) => proxy_settings::check(proxy, self),
+            Some(proxy) => proxy_settings::check_of_class(proxy, self),
             None => Ok(()),
         }
     }
@@ -348,6 +348,43 @@ spec: { shutdown: { drainTimeout: 5s } }
         assert_eq!(drains(&mut translator), [Some(7), Some(5)]);
         translator.set_settings(settings("8s"));
         assert_eq!(drains(&mut translator), [Some(8), Some(5)]);
+    }
+
+    #[test]
+    fn a_default_that_merges_gateways_is_refused_where_each_has_its_proxies() {
+        let source = Source {
+            name: "test",
+            text: GATEWAYS,
+        };
+        let settings = |placement| Settings {
+            placement,
+            edge_proxy: Some(default_proxy(&EdgeProxySpec {
+                merge_gateways: true,
+                ..EdgeProxySpec::default()
+            })),
+            ..Settings::default()
+        };
+        assert_eq!(settings(Placement::Controller).check_default_proxy(), Ok(()));
+        let refused = "mergeGateways is not supported where proxies run in the namespaces of their Gateways";
+        assert_eq!(
+            settings(Placement::Gateway).check_default_proxy(),
+            Err(refused.to_owned())
+        );
+        let mut translator = Translator::new(settings(Placement::Gateway));
+        for found in load(&source, &Limits::default()).objects {
+            translator.apply(Change::Put(found.object));
+        }
+        let translation = translator.translate();
+        assert!(translation.infra.is_empty(), "{:?}", translation.infra);
+        let class = translation
+            .statuses
+            .iter()
+            .find(|(key, _)| &*key.name == "plain" && key.namespace.is_empty());
+        let class = format!("{class:?}");
+        assert!(
+            class.contains("InvalidParameters") && class.contains(refused),
+            "{class}"
+        );
     }
 
     #[test]

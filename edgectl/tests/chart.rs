@@ -118,6 +118,27 @@ fn the_configuration_of_an_installation_is_one_that_the_controller_takes() {
     }
 }
 
+/// Nobody is to be asked where a configuration says that nobody answers.
+#[test]
+fn an_injector_that_the_configuration_disables_is_not_installed() {
+    let release = Release {
+        name: "edge-gateway".to_owned(),
+        namespace: "edge-gateway-system".to_owned(),
+    };
+    let files: [PathBuf; 0] = [];
+    let objects = |set: &str| workload(&values::read(&files, &[set.to_owned()]).unwrap(), &release);
+    let without = objects("topologyInjector.enabled=false");
+    assert!(
+        without
+            .iter()
+            .all(|object| object["kind"] != "MutatingWebhookConfiguration")
+    );
+    assert_eq!(
+        objects("config.edgeGateway.provider.cluster.proxyTopologyInjector.disabled=true"),
+        without
+    );
+}
+
 #[test]
 fn every_definition_comes_along() {
     let files = fs::read_dir(charts().join("gateway-crds-helm/templates")).unwrap();

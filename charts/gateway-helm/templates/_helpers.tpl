@@ -65,6 +65,12 @@ imagePullSecrets:
 {{- toYaml (mergeOverwrite $base (deepCopy .Values.config.edgeGateway)) -}}
 {{- end -}}
 
+{{/* Whether proxies are told their zone; empty when the values or the configuration say no. */}}
+{{- define "edge.injects" -}}
+{{- $disabled := dig "provider" "cluster" "proxyTopologyInjector" "disabled" false .Values.config.edgeGateway -}}
+{{- if and .Values.topologyInjector.enabled (not $disabled) -}}true{{- end -}}
+{{- end -}}
+
 {{/* Namespaces that the controller is bound to, its own included; empty when it watches more. */}}
 {{- define "edge.watched" -}}
 {{- $watch := dig "provider" "cluster" "watch" (dict) .Values.config.edgeGateway -}}
@@ -135,7 +141,7 @@ imagePullSecrets:
 - apiGroups: [autoscaling, policy]
   resources: [horizontalpodautoscalers, poddisruptionbudgets]
   verbs: [create, get, list, watch, delete, deletecollection, patch]
-{{- if .Values.topologyInjector.enabled }}
+{{- if include "edge.injects" . }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]

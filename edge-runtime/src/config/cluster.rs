@@ -1,7 +1,10 @@
 //! Settings of a controller in a cluster.
 
 use super::{Overrides, Reading};
-use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
+use crate::{
+    Error,
+    cluster::terms::{ClientLimits, Election, LeaseTerms},
+};
 use edge_ir::RateLimitInfra;
 use edge_translate::{
     Feature,
@@ -164,6 +167,33 @@ impl Reading {
             secrets: secrets(&self.file, &namespace),
             custom: custom_kinds(self.file.extensions()).into(),
             namespace,
+        }
+    }
+}
+
+impl Reading {
+    /// Whether everything around the service of rate limits can be made in this cluster.
+    pub(super) fn check_rate_limit(&self, cluster: &Cluster) -> Result<(), Error> {
+        let (Some(infra), Some(service)) = (&cluster.rate_limit, &self.file.rate_limit) else {
+            return Ok(());
+        };
+        let tls = service.backend.redis.as_ref().and_then(|redis| redis.tls.as_ref());
+        let certificate = tls.and_then(|tls| tls.certificate_ref.as_ref());
+        let elsewhere = certificate.and_then(|reference| reference.namespace.as_deref());
+        // Pods mount Secrets of their own namespace only.
+        if elsewhere.is_some_and(|namespace| *namespace != *cluster.namespace) {
+            let problem = format!(
+                "the Secret must be in {}, where the service runs: leave the namespace out",
+                cluster.namespace
+            );
+            return Err(self.fault("rateLimit.backend.redis.tls.certificateRef.namespace", &problem));
+        }
+        match edge_infra::rate_limit::check(infra).as_slice() {
+            [] => Ok(()),
+            problems => {
+                let problem = format!("the service of rate limits can't be made: {}", problems.join("; "));
+                Err(self.fault("provider.cluster", &problem))
+            }
         }
     }
 }

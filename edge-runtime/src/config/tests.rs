@@ -168,6 +168,43 @@ fn settings_of_a_cluster_that_cannot_be_followed_are_told() {
     assert!(none.contains("client.rateLimit.qps: must be greater than 0"), "{none}");
     let mode = error("GatewayNamespace", "Elsewhere");
     assert!(mode.contains("deploy.type: Elsewhere is not known"), "{mode}");
+    let merged = error("provider:\n", "edgeProxy: { mergeGateways: true }\nprovider:\n");
+    assert!(
+        merged.contains(
+            "edgeProxy: mergeGateways is not supported where proxies run in the namespaces of their Gateways"
+        ),
+        "{merged}"
+    );
+    let untyped = error("provider:\n", "edgeProxy: { provider: { cluster: {} } }\nprovider:\n");
+    assert!(
+        untyped.contains("edge-gateway.yaml:3:24: error: edgeProxy.provider.type: Required value"),
+        "{untyped}"
+    );
+}
+
+#[test]
+fn a_service_of_rate_limits_that_cannot_be_made_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = |deployment: &str, tls: &str| {
+        let text = format!(
+            "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nprovider: {{ type: Cluster, cluster: {{ rateLimitDeployment: \
+             {deployment} }} }}\nrateLimit: {{ backend: {{ type: Redis, redis: {{ url: 'redis:6379', tls: {tls} }} }} }}\n"
+        );
+        read(Some(&write(folder.path(), &text)), &Overrides::default()).map(drop)
+    };
+    let certificate = |namespace: &str| format!("{{ certificateRef: {{ name: x, namespace: {namespace} }} }}");
+    service("{ replicas: 2 }", &certificate("edge-gateway-system")).unwrap();
+    let far = service("{}", &certificate("other")).unwrap_err().to_string();
+    assert!(
+        far.contains("redis.tls.certificateRef.namespace: the Secret must be in edge-gateway-system"),
+        "{far}"
+    );
+    let renamed = "{ patch: { type: StrategicMerge, value: { metadata: { name: other } } } }";
+    let renamed = service(renamed, "{}").unwrap_err().to_string();
+    assert!(
+        renamed.contains("provider.cluster: the service of rate limits can't be made: deployment patch: it must not change metadata.name"),
+        "{renamed}"
+    );
 }
 
 /// Every field that standalone mode doesn't follow, set.
@@ -184,6 +221,17 @@ telemetry: { metrics: { sinks: [{ type: OpenTelemetry, openTelemetry: { host: x,
 rateLimit: { backend: { type: Redis, redis: { url: x } }, telemetry: {} }
 gatewayAPI: { enabled: [XListenerSet] }
 runtimeFlags: { enabled: [XDSNameSchemeV2] }
+";
+
+/// The same of a cluster.
+const UNUSED_IN_A_CLUSTER: &str = "apiVersion: gateway.edge/v1alpha1
+kind: EdgeGateway
+provider:
+  type: Cluster
+  custom: { resource: { type: File, file: { paths: [x] } } }
+  cluster:
+    watch: { type: Namespaces, namespaces: [x], namespaceSelector: {} }
+    cacheSyncPeriod: 1h
 ";
 
 /// The field that a remark is about.
@@ -207,8 +255,20 @@ fn every_field_that_changes_nothing_is_named_where_it_stands_and_in_the_document
         (traces.line, traces.severity),
         (10, edge_translate::load::Severity::Warning)
     );
+    let of_a_cluster: Vec<String> = remarks(UNUSED_IN_A_CLUSTER).iter().map(field).collect();
+    assert_eq!(
+        of_a_cluster,
+        [
+            "provider.cluster.cacheSyncPeriod",
+            "provider.cluster.watch.namespaceSelector",
+            "provider.custom"
+        ]
+    );
+    let by_labels = UNUSED_IN_A_CLUSTER.replace("type: Namespaces", "type: NamespaceSelector");
+    let other_way = "provider.cluster.watch.namespaces".to_owned();
+    assert!(remarks(&by_labels).iter().map(field).any(|field| field == other_way));
     let documentation = include_str!("../../../docs/configuration.md");
-    for field in &named {
+    for field in named.iter().chain(&of_a_cluster).chain([&other_way]) {
         assert!(
             documentation.contains(&format!("`{field}`")),
             "docs/configuration.md doesn't say that {field} is ignored"
@@ -241,11 +301,11 @@ fn the_default_of_all_fleets_is_part_of_what_translation_depends_on_and_checked(
     let shaped = of(&format!("{STANDALONE}edgeProxy: {{ routingType: Service }}\n")).unwrap();
     assert_ne!(plain.settings, shaped.settings);
     let error = of(&format!(
-        "{STANDALONE}edgeProxy: {{ mergeGateways: true, mergeBackends: {{}} }}\n"
+        "{STANDALONE}edgeProxy: {{ shutdown: {{ minDrainDuration: 90s }} }}\n"
     ));
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("edge-gateway.yaml: edgeProxy: mergeGateways and mergeBackends"),
+        error.contains("edge-gateway.yaml: edgeProxy: [shutdown.minDrainDuration must not be longer"),
         "{error}"
     );
 }

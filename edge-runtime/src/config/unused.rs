@@ -7,7 +7,7 @@ use edge_translate::config::{
     EdgeGateway, ExtensionApis,
     provider::{
         ClusterProvider, CustomProvider, HostInfrastructure, InfrastructureProvider, Provider, ProviderType,
-        ResourceProvider,
+        ResourceProvider, WatchMode, WatchModeType,
     },
     service::{Admin, Metrics, Telemetry},
 };
@@ -19,6 +19,7 @@ const ALWAYS_READ: &str = "every kind that this version knows is read; the field
 const NOT_STARTED: &str =
     "in standalone mode the rate limit service is started by hand (docs/standalone.md); the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
+const CUSTOM_ONLY: &str = "it belongs to provider.type Custom; the field is ignored";
 
 /// Everything that is set and not followed.
 pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
@@ -117,7 +118,13 @@ fn of_provider(provider: &Provider) -> Vec<Remark> {
             }
             remarks
         }
-        _ => of_cluster(cluster.as_deref()),
+        _ => {
+            let mut remarks = of_cluster(cluster.as_deref());
+            if custom.is_some() {
+                remarks.push(("provider.custom", CUSTOM_ONLY));
+            }
+            remarks
+        }
     }
 }
 
@@ -129,7 +136,7 @@ fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
         deploy: _,
         shutdown_manager: _,
         proxy_topology_injector: _,
-        watch: _,
+        watch,
         leader_election: _,
         client: _,
         cache_sync_period,
@@ -143,7 +150,28 @@ fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
         "watches tell every change, so nothing is read again by the clock; the field is ignored",
     )];
     let set = set.into_iter().filter(|(is_set, ..)| *is_set);
-    set.map(|(_, path, reason)| (path, reason)).collect()
+    let remarks = set.map(|(_, path, reason)| (path, reason));
+    remarks.chain(watch.as_ref().and_then(of_watch)).collect()
+}
+
+/// Namespaces are chosen in one of two ways; what belongs to the other one changes nothing.
+fn of_watch(watch: &WatchMode) -> Option<Remark> {
+    let WatchMode {
+        r#type,
+        namespaces,
+        namespace_selector,
+    } = watch;
+    match r#type {
+        Some(WatchModeType::Namespaces) if namespace_selector.is_some() => Some((
+            "provider.cluster.watch.namespaceSelector",
+            "it belongs to watch.type NamespaceSelector; the field is ignored",
+        )),
+        Some(WatchModeType::NamespaceSelector) if !namespaces.is_empty() => Some((
+            "provider.cluster.watch.namespaces",
+            "it belongs to watch.type Namespaces; the field is ignored",
+        )),
+        _ => None,
+    }
 }
 
 fn of_custom(custom: Option<&CustomProvider>) -> Vec<Remark> {

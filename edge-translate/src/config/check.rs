@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::edge_proxy::LogLevel;
 use crate::api::text::{is_dns_label, is_dns_subdomain};
-use crate::api::{DurationText, Kind, Quantity};
+use crate::api::{DurationText, Kind, Quantity, SecretRef};
 use crate::config::EdgeGateway;
 use crate::config::extension::{
     ExtensionManager, ExtensionRetry, ExtensionService, ExtensionTls, GroupVersionKind, XdsHook, custom_kinds,
@@ -14,7 +15,9 @@ use crate::config::provider::{
     ClusterProvider, CustomProvider, DeployModeType, InfrastructureProvider, InfrastructureProviderType,
     LeaderElection, ProviderType, ResourceProvider, ResourceProviderType, WatchMode, WatchModeType,
 };
-use crate::config::service::{RateLimit, RateLimitBackendType, TelemetrySink};
+use crate::config::service::TelemetrySink;
+
+mod rate_limit;
 
 /// Takes the path of a field and what is wrong with it.
 type Sink<'s> = &'s mut dyn FnMut(&str, &str);
@@ -58,8 +61,8 @@ pub fn check(config: &EdgeGateway, fault: Sink<'_>) {
     }
     provider(config, fault);
     logging(config, fault);
-    if let Some(rate_limit) = &config.rate_limit {
-        check_rate_limit(rate_limit, fault);
+    if let Some(service) = &config.rate_limit {
+        rate_limit::check(service, fault);
     }
     extensions(config, fault);
     servers(config, fault);
@@ -114,12 +117,14 @@ fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
             fault(&path, &format!("{path}: must be greater than 0"));
         }
     }
+    rate_limit::check_objects(cluster, path, fault);
     if let Some(election) = &cluster.leader_election {
         check_election(election, &format!("{path}.leaderElection"), fault);
     }
 }
 
 fn watch_fault(watch: &WatchMode) -> Option<&'static str> {
+    const UNKNOWN_MODE: &str = "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'";
     Some(match &watch.r#type {
         Some(WatchModeType::Namespaces) if watch.namespaces.is_empty() => {
             "namespaces should be specified when watch mode is 'Namespaces'"
@@ -127,8 +132,10 @@ fn watch_fault(watch: &WatchMode) -> Option<&'static str> {
         Some(WatchModeType::NamespaceSelector) if watch.namespace_selector.is_none() => {
             "namespaceSelector should be specified when watch mode is 'NamespaceSelector'"
         }
-        Some(WatchModeType::Other(_)) => "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
-        _ => return None,
+        Some(WatchModeType::Other(_)) => UNKNOWN_MODE,
+        // All would be watched, which is the last that whoever names some of them wants.
+        None if !watch.namespaces.is_empty() || watch.namespace_selector.is_some() => UNKNOWN_MODE,
+        None | Some(WatchModeType::Namespaces | WatchModeType::NamespaceSelector) => return None,
     })
 }
 
@@ -234,11 +241,9 @@ fn logging(config: &EdgeGateway, fault: Sink<'_>) {
             let known = LOG_COMPONENTS.join(", ");
             fault(&path, &format!("{path}: no such component: use one of {known}"));
         }
-        if !matches!(level.as_str(), "trace" | "debug" | "info" | "warn" | "error") {
-            fault(
-                &path,
-                &format!("{path}: no such level: use trace, debug, info, warn or error"),
-            );
+        if let LogLevel::Other(_) = level {
+            let known = LogLevel::KNOWN.join(", ");
+            fault(&path, &format!("{path}: no such level: use one of {known}"));
         }
     }
     if let Some(encoder @ crate::config::LogEncoder::Other(_)) = &config.logging.encoder {
@@ -247,35 +252,6 @@ fn logging(config: &EdgeGateway, fault: Sink<'_>) {
             &format!("logging.encoder: {encoder} is not known: use Text or JSON"),
         );
     }
-}
-
-fn check_rate_limit(rate_limit: &RateLimit, fault: Sink<'_>) {
-    let path = "rateLimit.backend";
-    match (&rate_limit.backend.r#type, &rate_limit.backend.redis) {
-        (RateLimitBackendType::Other(other), _) => {
-            let known = one_of(RateLimitBackendType::KNOWN);
-            fault(
-                path,
-                &format!("unsupported ratelimit backend {other}, should be {known}"),
-            );
-        }
-        (RateLimitBackendType::Redis, None) => fault(path, "empty ratelimit redis settings"),
-        (RateLimitBackendType::Redis, Some(redis)) => {
-            if redis.url.is_some() == redis.url_ref.is_some() {
-                fault(
-                    "rateLimit.backend.redis",
-                    "exactly one of ratelimit redis url or urlRef must be set",
-                );
-            }
-            if redis.url_ref.as_ref().is_some_and(|url| url.secret_key_ref.optional) {
-                fault(
-                    "rateLimit.backend.redis.urlRef.secretKeyRef.optional",
-                    "urlRef.secretKeyRef.optional must not be true; the Secret is required",
-                );
-            }
-        }
-    }
-    positive_duration("rateLimit.timeout", rate_limit.timeout.as_ref(), fault);
 }
 
 fn extensions(config: &EdgeGateway, fault: Sink<'_>) {
@@ -440,12 +416,15 @@ fn check_tls(tls: &ExtensionTls, path: &str, fault: Sink<'_>) {
         ("clientCertificateRef", tls.client_certificate_ref.as_ref()),
     ];
     for (field, reference) in refs {
-        if reference.is_some_and(|reference| &*reference.kind != "Secret" || !reference.group.is_empty()) {
-            fault(
-                &format!("{path}.{field}"),
-                &format!("{path}.{field}: only a Secret can be named"),
-            );
+        if let Some(reference) = reference {
+            names_secret(reference, &format!("{path}.{field}"), fault);
         }
+    }
+}
+
+fn names_secret(reference: &SecretRef, path: &str, fault: Sink<'_>) {
+    if &*reference.kind != "Secret" || !reference.group.is_empty() {
+        fault(path, &format!("{path}: only a Secret can be named"));
     }
 }
 

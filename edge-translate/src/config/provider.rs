@@ -12,7 +12,6 @@ use crate::config::extension::ExtensionService;
 #[serde(rename_all = "camelCase")]
 pub struct Provider {
     /// Cluster or files.
-    #[serde(default)]
     pub r#type: ProviderType,
     /// Settings for a cluster.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -180,7 +179,6 @@ pub struct CustomProvider {
 #[serde(rename_all = "camelCase")]
 pub struct ResourceProvider {
     /// Files or a cluster.
-    #[serde(default)]
     pub r#type: ResourceProviderType,
     /// Settings for files.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -212,7 +210,6 @@ pub struct FileProvider {
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureProvider {
     /// On this host or elsewhere.
-    #[serde(default)]
     pub r#type: InfrastructureProviderType,
     /// Settings for this host.
     #[serde(default, skip_serializing_if = "is_default")]

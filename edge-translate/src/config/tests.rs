@@ -53,7 +53,7 @@ fn standalone_settings_are_read_from_either_place() {
 #[test]
 fn cluster_settings_are_read() {
     let config = parse_text(
-        "provider:\n  cluster:\n    watch: {type: Namespaces, namespaces: [a, b]}\n    deploy: {type: GatewayNamespace}\n    \
+        "provider:\n  type: Cluster\n  cluster:\n    watch: {type: Namespaces, namespaces: [a, b]}\n    deploy: {type: GatewayNamespace}\n    \
          client: {rateLimit: {qps: 7}}\nextensionApis: {enableBackend: true}\nedgeProxy: {routingType: Service}",
     )
     .unwrap();
@@ -116,16 +116,36 @@ fn every_check_says_its_sentence() {
             "unsupported provider type: Magic, should be 'Cluster' or 'Custom'",
         ),
         (
-            "provider: {cluster: {watch: {type: Namespaces}}}".to_owned(),
+            "provider: {type: Cluster, cluster: {watch: {type: Namespaces}}}".to_owned(),
             "namespaces should be specified when watch mode is 'Namespaces'",
         ),
         (
-            "provider: {cluster: {watch: {type: NamespaceSelector}}}".to_owned(),
+            "provider: {type: Cluster, cluster: {watch: {type: NamespaceSelector}}}".to_owned(),
             "namespaceSelector should be specified when watch mode is 'NamespaceSelector'",
         ),
         (
-            "provider: {cluster: {watch: {type: Some}}}".to_owned(),
+            "provider: {type: Cluster, cluster: {watch: {type: Some}}}".to_owned(),
             "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
+        ),
+        (
+            "provider: {type: Cluster, cluster: {watch: {namespaces: [a]}}}".to_owned(),
+            "3:44: error: watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
+        ),
+        (
+            "provider: {type: Cluster, cluster: {watch: {namespaceSelector: {}}}}".to_owned(),
+            "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
+        ),
+        (
+            "provider: {custom: {resource: {type: File, file: {paths: [x]}}}}".to_owned(),
+            "3:11: error: provider: the field `type` is missing: add it",
+        ),
+        (
+            custom("resource: {file: {paths: [x]}}"),
+            "provider.custom.resource: the field `type` is missing: add it",
+        ),
+        (
+            custom(&format!("{resource}, infrastructure: {{host: {{}}}}")),
+            "provider.custom.infrastructure: the field `type` is missing: add it",
         ),
         ("provider: {type: Custom}".to_owned(), "empty custom provider settings"),
         (
@@ -154,7 +174,7 @@ fn every_check_says_its_sentence() {
         ),
         (
             "logging: {level: {default: loud}}".to_owned(),
-            "logging.level.default: no such level",
+            "logging.level.default: no such level: use one of trace, debug, info, warn, error, off, critical",
         ),
         (
             "logging: {level: {kitchen: info}}".to_owned(),
@@ -171,6 +191,14 @@ fn every_check_says_its_sentence() {
         (
             "rateLimit: {backend: {type: Redis, redis: {}}}".to_owned(),
             "exactly one of ratelimit redis url or urlRef must be set",
+        ),
+        (
+            "rateLimit: {backend: {type: Redis, redis: {url: 'a:1', tls: {certificateRef: {kind: ConfigMap, name: x}}}}}".to_owned(),
+            "rateLimit.backend.redis.tls.certificateRef: only a Secret can be named",
+        ),
+        (
+            "rateLimit: {backend: {type: Redis, redis: {url: 'a:1'}}, telemetry: {tracing: {samplingRate: 101}}}".to_owned(),
+            "rateLimit.telemetry.tracing.samplingRate: must be a percentage, 100 at most",
         ),
         (
             format!("extensionManager: {{{manager}}}\nextensionManagers: [{{name: a, {manager}}}]"),
@@ -217,6 +245,63 @@ fn every_check_says_its_sentence() {
         let errors = parse_text(&body).unwrap_err();
         assert_eq!(errors.len(), 1, "{body}: {errors:?}");
         assert!(errors[0].contains(expected), "{body}: {errors:?}");
+    }
+}
+
+#[test]
+fn every_level_of_logs_is_taken() {
+    for level in LogLevel::KNOWN {
+        let config = parse_text(&format!("logging: {{level: {{default: '{level}'}}}}")).unwrap();
+        assert_eq!(config.logging.level["default"].as_str(), *level);
+    }
+}
+
+/// The objects of the service of rate limits, by the words for those of an EdgeProxy.
+#[test]
+fn objects_that_cannot_be_are_refused_by_name() {
+    let deployment = "provider.cluster.rateLimitDeployment";
+    let cases = [
+        (
+            "rateLimitDeployment: {replicas: -1}",
+            format!("{deployment}.replicas: replicas must not be negative"),
+        ),
+        (
+            "rateLimitDeployment: {container: {image: 'a:1', imageRepository: b}}",
+            format!("{deployment}.container: Either image or imageRepository can be set."),
+        ),
+        (
+            "rateLimitDeployment: {patch: {type: Replace, value: {}}}",
+            format!("{deployment}.patch: unsupported deployment patch type Replace"),
+        ),
+        (
+            "rateLimitHpa: {maxReplicas: 0, minReplicas: 0}",
+            "rateLimitHpa: minReplicas must be greater than 0; rateLimitHpa: maxReplicas must be greater than 0"
+                .to_owned(),
+        ),
+        (
+            "rateLimitHpa: {maxReplicas: 1, minReplicas: 5}",
+            "rateLimitHpa: maxReplicas cannot be less than minReplicas".to_owned(),
+        ),
+        (
+            "rateLimitHpa: {maxReplicas: 1, patch: {}}",
+            "rateLimitHpa.patch: hpa patch object cannot be empty".to_owned(),
+        ),
+        (
+            "rateLimitPDB: {minAvailable: 1, maxUnavailable: 1}",
+            "rateLimitPDB: only one of minAvailable or maxUnavailable can be specified".to_owned(),
+        ),
+        (
+            "rateLimitPDB: {patch: {type: JSONMerge}}",
+            "rateLimitPDB.patch: pdb patch object cannot be empty".to_owned(),
+        ),
+    ];
+    for (objects, expected) in cases {
+        let errors = parse_text(&format!("provider: {{type: Cluster, cluster: {{{objects}}}}}")).unwrap_err();
+        let said: Vec<&str> = expected.split("; ").collect();
+        assert_eq!(errors.len(), said.len(), "{objects}: {errors:?}");
+        for (error, said) in errors.iter().zip(said) {
+            assert!(error.contains(said), "{objects}: {errors:?}");
+        }
     }
 }
 

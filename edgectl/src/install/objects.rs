@@ -40,10 +40,7 @@ pub fn workload(values: &Value, release: &Release) -> Vec<Value> {
     objects.push(plan.object("v1", "ServiceAccount", "edge-gateway", json!({})));
     objects.extend(roles::objects(&plan));
     objects.extend(certificates::accounts(&plan));
-    objects.extend(
-        plan.is_on("/topologyInjector/enabled")
-            .then(|| controller::webhook(&plan)),
-    );
+    objects.extend(plan.injects().then(|| controller::webhook(&plan)));
     objects.push(certificates::job(&plan));
     objects.extend(controller::objects(&plan));
     objects
@@ -152,6 +149,12 @@ impl Plan<'_> {
         self.filled("/deployment/edgeGateway/imagePullSecrets")
             .or_else(|| self.filled("/global/images/edgeGateway/pullSecrets"))
             .or_else(|| self.filled("/global/imagePullSecrets"))
+    }
+
+    /// Whether proxies are told their zone: neither the values nor the configuration say no.
+    fn injects(&self) -> bool {
+        let disabled = "/config/edgeGateway/provider/cluster/proxyTopologyInjector/disabled";
+        self.is_on("/topologyInjector/enabled") && !self.is_on(disabled)
     }
 
     /// What the controller reads: the images that the values know, and over them what the values say.

@@ -28,10 +28,15 @@ pub(super) fn of_a_cluster() -> Settings {
 pub(super) fn of_file(path: &Path) -> Result<Settings> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| format!("{name} can't be read"))?;
-    match parse(&Source {
+    let source = Source {
         name: &name,
         text: &text,
-    }) {
+    };
+    let read = parse(&source).and_then(|config| match edge_admission::configuration(&source) {
+        refused if refused.is_empty() => Ok(config),
+        refused => Err(refused),
+    });
+    match read {
         Ok(config) => {
             warn_of_extensions(&name, &config)?;
             Ok(Settings::of(&config, Some(bootstrap::check)).with_object_check(edge_infra::check))

@@ -45,6 +45,7 @@ pub(super) fn run() -> Result<Tally> {
         count(&name, render(&helm, &charts, &case, &name))?;
     }
     count("definitions", definitions(&helm, &charts))?;
+    count("an injector that the configuration disables", injector(&helm, &charts))?;
     Ok(tally)
 }
 
@@ -90,6 +91,26 @@ fn definitions(helm: &Path, charts: &Path) -> Result<()> {
         if !found.contains(text.trim()) {
             bail!("{} is not rendered as it is", path.display());
         }
+    }
+    Ok(())
+}
+
+/// What the configuration switches off is gone as it is by the values.
+fn injector(helm: &Path, charts: &Path) -> Result<()> {
+    let render = |set: &str| {
+        template(
+            helm,
+            charts,
+            "edge-gateway-system",
+            &["--set", "crds.enabled=false", "--set", set],
+        )
+    };
+    let without = render("topologyInjector.enabled=false")?;
+    if without.contains("MutatingWebhookConfiguration") {
+        bail!("topologyInjector.enabled=false leaves the webhook");
+    }
+    if render("config.edgeGateway.provider.cluster.proxyTopologyInjector.disabled=true")? != without {
+        bail!("config…proxyTopologyInjector.disabled=true isn't topologyInjector.enabled=false");
     }
     Ok(())
 }

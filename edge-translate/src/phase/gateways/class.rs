@@ -7,7 +7,6 @@ use crate::{
     name::{Id, Sym},
     settings::Settings,
 };
-use edge_ir::Placement;
 use std::sync::Arc;
 
 /// The judgement on a class.
@@ -90,9 +89,6 @@ fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<
     let Some(proxy) = named_proxy(reader, parameters) else {
         return Err(format!("edgeproxy {namespace}/{} not found", parameters.name));
     };
-    if proxy.spec.merge_gateways && reader.settings().placement == Placement::Gateway {
-        return Err("mergeGateways is not supported where proxies run in the namespaces of their Gateways".into());
-    }
-    proxy_settings::check(&proxy, reader.settings())?;
+    proxy_settings::check_of_class(&proxy, reader.settings())?;
     Ok(proxy)
 }

@@ -8,13 +8,14 @@ use crate::{
     },
     settings::Settings,
 };
-use edge_ir::{BootstrapPatch, HostProcess, IpFamily, JsonPatchOperation, ProxySettings, StringMap};
+use edge_ir::{BootstrapPatch, HostProcess, IpFamily, JsonPatchOperation, Placement, ProxySettings, StringMap};
 use std::sync::Arc;
 
 mod check;
 mod merged;
 
 use check::Unwritten;
+pub(crate) use check::objects;
 pub(crate) use merged::{is_merged, over};
 
 /// Why an EdgeProxy can't be used, for people.
@@ -33,6 +34,14 @@ pub(crate) fn check_reference(group: &str, kind: &str) -> Result<(), ProxyProble
 /// Whether the settings make sense as they are in force, with all that doesn't.
 pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyProblem> {
     judge(proxy, settings, Unwritten::Usual)
+}
+
+/// The same of settings for all Gateways of a class, which may be merged.
+pub(crate) fn check_of_class(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyProblem> {
+    if proxy.spec.merge_gateways && settings.placement == Placement::Gateway {
+        return Err("mergeGateways is not supported where proxies run in the namespaces of their Gateways".into());
+    }
+    check(proxy, settings)
 }
 
 /// Whether an EdgeProxy makes sense as it is written, whatever it may be merged into.

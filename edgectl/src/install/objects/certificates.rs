@@ -16,7 +16,7 @@ pub(super) fn accounts(plan: &Plan<'_>) -> Vec<Value> {
     let secrets = [rule("", &["secrets"], &["get", "create", "update"])];
     let mut objects = vec![plan.object("v1", "ServiceAccount", NAME, json!({}))];
     objects.extend(bound(plan, NAME, Some(namespace), (NAME, &secrets)));
-    if plan.is_on("/topologyInjector/enabled") {
+    if plan.injects() {
         let (group, webhooks) = ("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"]);
         let mut own = rule(group, &webhooks, &["get", "update"]);
         own["resourceNames"] = json!([format!("edge-gateway-topology-injector.{namespace}")]);
@@ -36,7 +36,7 @@ pub(super) fn accounts(plan: &Plan<'_>) -> Vec<Value> {
 /// The job.
 pub(super) fn job(plan: &Plan<'_>) -> Value {
     let mut args = vec![Value::from("certgen")];
-    if !plan.is_on("/topologyInjector/enabled") {
+    if !plan.injects() {
         args.push("--disable-topology-injector".into());
     }
     args.extend(

@@ -16,7 +16,7 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
 
 fn service(plan: &Plan<'_>) -> Value {
     let mut ports = plan.value("/deployment/ports").clone();
-    if plan.is_on("/topologyInjector/enabled") {
+    if plan.injects() {
         let webhook = json!([{"name": "webhook", "port": 9443, "targetPort": 9443}]);
         ports = chain([&ports, &webhook]);
     }
@@ -92,7 +92,7 @@ fn container(plan: &Plan<'_>) -> Value {
         .flatten()
         .map(|port| json!({"name": port["name"], "containerPort": port["targetPort"]}))
         .collect();
-    if plan.is_on("/topologyInjector/enabled") {
+    if plan.injects() {
         ports.push(json!({"name": "webhook", "containerPort": 9443}));
     }
     let mounts = json!([

@@ -159,7 +159,7 @@ fn infrastructure(plan: &Plan<'_>) -> Vec<Value> {
         rule("apps", &["deployments", "daemonsets"], &verbs),
         json!({"apiGroups": ["autoscaling", "policy"], "resources": scaling, "verbs": verbs}),
     ];
-    let tells_zones = plan.is_on("/topologyInjector/enabled");
+    let tells_zones = plan.injects();
     rules.extend(tells_zones.then(|| rule("", &["pods"], &["get"])));
     rules
 }

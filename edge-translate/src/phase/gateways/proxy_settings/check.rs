@@ -9,6 +9,7 @@ use crate::api::edge_proxy::{
 use crate::phase::gateways::filter_order::{self, PREFIX};
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
+pub(crate) mod objects;
 mod values;
 
 /// How long a proxy drains at most, where nothing is said.
@@ -89,12 +90,12 @@ fn access_log(telemetry: &ProxyTelemetry, errors: &mut Vec<String>) {
 fn numbers(spec: &EdgeProxySpec, unwritten: Unwritten, errors: &mut Vec<String>) {
     let cluster = spec.provider.as_ref().and_then(|provider| provider.cluster.as_deref());
     let deployment = cluster.and_then(|cluster| cluster.envoy_deployment.as_deref());
-    let counts = [
-        ("concurrency", spec.concurrency),
-        ("replicas", deployment.and_then(|deployment| deployment.replicas)),
-    ];
-    let negative = counts.into_iter().filter(|(_, count)| count.is_some_and(|n| n < 0));
-    errors.extend(negative.map(|(field, _)| format!("{field} must not be negative")));
+    let concurrency = spec.concurrency.is_some_and(|n| n < 0);
+    let negative = concurrency
+        .then_some("concurrency must not be negative")
+        .into_iter()
+        .chain(deployment.and_then(objects::replicas));
+    errors.extend(negative.map(str::to_owned));
     let Some(shutdown) = &spec.shutdown else { return };
     let durations = [
         ("drainTimeout", &shutdown.drain_timeout),
@@ -120,40 +121,23 @@ fn numbers(spec: &EdgeProxySpec, unwritten: Unwritten, errors: &mut Vec<String>)
 
 /// What can't be asked for together. The cluster checks the same when an EdgeProxy is written there.
 fn exclusions(cluster: &ClusterProvider, errors: &mut Vec<String>) {
-    let mut refuse = |broken: bool, message: &str| errors.extend(broken.then(|| message.to_owned()));
     let daemon_set = cluster.envoy_daemon_set.as_deref();
     let deployment = cluster.envoy_deployment.as_deref();
-    refuse(
-        deployment.is_some() && daemon_set.is_some(),
-        "only one of envoyDeployment or envoyDaemonSet can be specified",
-    );
+    let autoscaler = cluster.envoy_hpa.as_deref();
     let containers = [
         deployment.and_then(|d| d.container.as_deref()),
         daemon_set.and_then(|d| d.container.as_deref()),
     ];
-    refuse(
-        containers
-            .iter()
-            .flatten()
-            .any(|c| c.image.is_some() && c.image_repository.is_some()),
-        "Either image or imageRepository can be set.",
-    );
-    if let Some(autoscaler) = cluster.envoy_hpa.as_deref() {
-        refuse(daemon_set.is_some(), "cannot use envoyHpa if envoyDaemonSet is used");
-        let least = autoscaler.min_replicas.unwrap_or(1);
-        refuse(least < 1, "minReplicas must be greater than 0");
-        refuse(autoscaler.max_replicas < 1, "maxReplicas must be greater than 0");
-        refuse(
-            autoscaler.max_replicas < least,
-            "maxReplicas cannot be less than minReplicas",
-        );
-    }
-    if let Some(budget) = cluster.envoy_pdb.as_deref() {
-        refuse(
-            budget.min_available.is_some() && budget.max_unavailable.is_some(),
-            "only one of minAvailable or maxUnavailable can be specified",
-        );
-    }
+    let both = deployment.is_some() && daemon_set.is_some();
+    let scaled = autoscaler.is_some() && daemon_set.is_some();
+    let broken = both
+        .then_some("only one of envoyDeployment or envoyDaemonSet can be specified")
+        .into_iter()
+        .chain(containers.into_iter().flatten().find_map(objects::container))
+        .chain(scaled.then_some("cannot use envoyHpa if envoyDaemonSet is used"))
+        .chain(autoscaler.into_iter().flat_map(objects::autoscaler))
+        .chain(cluster.envoy_pdb.as_deref().and_then(objects::budget));
+    errors.extend(broken.map(str::to_owned));
 }
 
 fn patches(cluster: &ClusterProvider, errors: &mut Vec<String>) {
@@ -173,19 +157,8 @@ fn patches(cluster: &ClusterProvider, errors: &mut Vec<String>) {
             cluster.envoy_service.as_ref().and_then(|s| s.patch.as_deref()),
         ),
     ];
-    for (what, patch) in all {
-        let Some(patch) = patch else { continue };
-        if patch.value.is_null() {
-            errors.push(format!("{what} patch object cannot be empty"));
-        }
-        if let Some(kind) = patch
-            .r#type
-            .as_ref()
-            .filter(|t| !matches!(t.as_str(), "StrategicMerge" | "JSONMerge"))
-        {
-            errors.push(format!("unsupported {what} patch type {kind}"));
-        }
-    }
+    let given = all.into_iter().filter_map(|(what, patch)| Some((what, patch?)));
+    errors.extend(given.flat_map(|(what, patch)| objects::patch(what, patch)));
 }
 
 fn service(service: &ClusterService, errors: &mut Vec<String>) {
