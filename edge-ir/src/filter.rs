@@ -323,6 +323,32 @@ pub enum FilterEffect {
     Resolve(HostRewrite),
 }
 
+impl FilterEffect {
+    /// The address of what somebody else has too; none while nobody does. Routes under policies that say the same have one
+    /// of it.
+    pub fn shared(&self) -> Option<usize> {
+        fn address<T: ?Sized>(shared: &Arc<T>) -> Option<usize> {
+            (Arc::strong_count(shared) > 1).then(|| Arc::as_ptr(shared).addr())
+        }
+        match self {
+            Self::Fault(fault) => address(fault),
+            Self::Override(overrides) => address(overrides),
+            Self::RateLimit(limits) => address(limits),
+            Self::GlobalRateLimit(limits) => address(limits),
+            Self::Bandwidth(limit) => address(limit),
+            Self::Cors(cors) => address(cors),
+            Self::SiteCheck(check) => address(check),
+            Self::ExternalAuth(attributes) => address(attributes),
+            Self::Token(name) => address(name),
+            Self::ApiKeyAuth(auth) => address(auth),
+            Self::BasicAuth(auth) => address(auth),
+            Self::Session(session) => address(session),
+            Self::Access(rules) => address(rules),
+            Self::Buffer(_) | Self::On | Self::Resolve(_) => None,
+        }
+    }
+}
+
 /// Where a client keeps the endpoint that answered it. The proxy writes it there, and reads it from there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,7 +8,16 @@ mod lexer;
 mod scope;
 
 use grammar::Grammar;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A text, read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    /// The text.
+    pub(crate) code: Arc<str>,
+    /// What it holds, or why it is no Lua.
+    pub(crate) script: Result<Script, String>,
+}
 
 /// What a script uses and defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +41,16 @@ pub(crate) struct Function {
     pub(crate) subject: Option<String>,
     /// Methods that are called on the first parameter.
     pub(crate) methods: BTreeSet<String>,
+}
+
+impl Text {
+    /// Reads a text.
+    pub(crate) fn read(code: &Arc<str>) -> Self {
+        Self {
+            code: Arc::clone(code),
+            script: read(code),
+        }
+    }
 }
 
 /// Reads a script, or says where it is no Lua.

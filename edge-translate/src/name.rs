@@ -7,6 +7,7 @@
 
 mod alike;
 mod context;
+mod decisions;
 mod id;
 mod numbered;
 mod outside;
@@ -15,11 +16,11 @@ mod set;
 mod table;
 
 pub(crate) use context::{
-    Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, LoadReports, ModuleId, Patience, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing,
-    SecretForm, SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant,
-    VariantId,
+    Context, ContextId, Decision, Encryption, Extending, Extension, ExtensionId, FilterSettingsId, InstanceId,
+    LoadReports, ModuleId, Patience, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm,
+    SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
+pub(crate) use decisions::Decisions;
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
     ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target,

@@ -89,9 +89,28 @@ fn put_number(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Writes a `google.protobuf.Struct` entry whose value is a string.
+/// Writes a `google.protobuf.Struct` entry whose value is a string. Nearly all are short, so that each length is a byte and
+/// known before; there are a dozen for each route.
 pub(crate) fn put_struct_str(out: &mut Vec<u8>, key: &str, value: &str) {
-    put_struct_entry(out, key, |out| put_str(out, VALUE_STRING, value));
+    const ENTRY: u8 = one_byte_key(STRUCT_FIELDS);
+    const KEY: u8 = one_byte_key(MAP_KEY);
+    const VALUE: u8 = one_byte_key(MAP_VALUE);
+    const STRING: u8 = one_byte_key(VALUE_STRING);
+    let entry = key.len() + value.len() + 6;
+    if entry >= 0x80 {
+        return put_struct_entry(out, key, |out| put_str(out, VALUE_STRING, value));
+    }
+    let (key_len, value_len) = (key.len() as u8, value.len() as u8);
+    out.reserve(entry + 2);
+    out.extend_from_slice(&[ENTRY, entry as u8, KEY, key_len]);
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(&[VALUE, value_len + 2, STRING, value_len]);
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// The key of a field with a length in front, whose number is small.
+const fn one_byte_key(number: u32) -> u8 {
+    (number << 3 | WireType::LengthDelimited as u32) as u8
 }
 
 /// Writes a `google.protobuf.Struct` entry; the closure writes the fields of its `Value`.
@@ -147,3 +166,22 @@ pub(crate) const VALUE_STRUCT: u32 = 5;
 pub(crate) const VALUE_LIST: u32 = 6;
 /// `google.protobuf.ListValue.values`.
 pub(crate) const LIST_VALUES: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths on both sides of what a byte can tell.
+    #[test]
+    fn short_entries_have_the_bytes_of_long_ones() {
+        for key in [0, 1, 60] {
+            for value in 0..200 {
+                let (key, value) = ("k".repeat(key), "v".repeat(value));
+                let (mut short, mut long) = (Vec::new(), Vec::new());
+                put_struct_str(&mut short, &key, &value);
+                put_struct_entry(&mut long, &key, |out| put_str(out, VALUE_STRING, &value));
+                assert_eq!(short, long, "{} and {}", key.len(), value.len());
+            }
+        }
+    }
+}

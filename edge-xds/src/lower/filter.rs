@@ -3,9 +3,11 @@
 use super::{
     access,
     common::{extension, secret_from_ads},
-    cors, ext_authz, session, token,
+    cors, ext_authz, session,
+    sharing::{Draft, Sharing},
+    token,
 };
-use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str};
+use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_str};
 use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter, VirtualHost};
 use envoy_types::{
     pb::{
@@ -27,6 +29,7 @@ use envoy_types::{
     },
     util::pack_any,
 };
+use prost::Message;
 
 mod admission;
 mod bandwidth;
@@ -65,8 +68,24 @@ pub(super) fn is_of_place(effect: &FilterEffect) -> bool {
 }
 
 /// Writes the entry of a map from filter to its settings for a route.
-pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter, place: Place<'_>) {
-    let settings = match &filter.effect {
+pub(super) fn put_effect(draft: &mut Draft, sharing: &mut Sharing, field: u32, filter: &RouteFilter, place: Place<'_>) {
+    let shared = match is_of_place(&filter.effect) {
+        true => None,
+        false => sharing.effect(&filter.effect, |out| {
+            out.extend(settings(&filter.effect, place).encode_to_vec())
+        }),
+    };
+    draft.put_message(field, |draft| {
+        put_str(&mut draft.bytes, MAP_KEY, &name(&filter.id));
+        match shared {
+            Some(settings) => draft.put_message(MAP_VALUE, |draft| draft.put_shared(&settings)),
+            None => put_generated(&mut draft.bytes, MAP_VALUE, &settings(&filter.effect, place)),
+        }
+    });
+}
+
+fn settings(effect: &FilterEffect, place: Place<'_>) -> Any {
+    match effect {
         FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
         FilterEffect::Override(overrides) => pack_any(overrides::lower(overrides)),
         FilterEffect::Buffer(limit) => pack_any(instance::buffer_of_route(*limit)),
@@ -83,11 +102,7 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter, pl
         FilterEffect::Session(session) => pack_any(session::lower(session)),
         FilterEffect::On => pack_any(switched_on()),
         FilterEffect::Resolve(host) => pack_any(resolved_host(host)),
-    };
-    put_message(out, field, |out| {
-        put_str(out, MAP_KEY, &name(&filter.id));
-        put_generated(out, MAP_VALUE, &settings);
-    });
+    }
 }
 
 /// Switches on, for a route, an instance that the chain has switched off.

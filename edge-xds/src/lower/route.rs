@@ -152,16 +152,16 @@ pub(super) fn put_route(
 
 /// Writes what filters do for a route.
 fn put_filters(draft: &mut Draft, sharing: &mut Sharing, filters: &RouteFilters, place: Place<'_>) {
-    let put = |out: &mut Vec<u8>| {
+    let put = |draft: &mut Draft, sharing: &mut Sharing| {
         for used in filters.iter() {
-            filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used, place);
+            filter::put_effect(draft, sharing, TYPED_PER_FILTER_CONFIG, used, place);
         }
     };
     let is_same_everywhere = !filters.is_empty() && !filters.iter().any(|used| filter::is_of_place(&used.effect));
     let shared = is_same_everywhere.then(|| sharing.filters(filters, put)).flatten();
     match shared {
         Some(shared) => draft.put_shared(&shared),
-        None => put(&mut draft.bytes),
+        None => put(draft, sharing),
     }
 }
 
@@ -198,8 +198,8 @@ fn put_forward(
     edits: &HeaderEdits,
     place: Place<'_>,
 ) {
+    let not_found = put_destination(draft, sharing, &forward.destination, place);
     let out = &mut draft.bytes;
-    let not_found = put_destination(out, &forward.destination, place);
     let path = forward
         .path_rewrite
         .as_deref()
@@ -250,19 +250,24 @@ fn put_host_rewrite(out: &mut Vec<u8>, rewrite: Option<&HostRewrite>, edits: &He
 }
 
 /// Writes where to; returns what a cluster that isn't there is answered with.
-fn put_destination(out: &mut Vec<u8>, destination: &Destination, place: Place<'_>) -> ClusterNotFoundResponseCode {
+fn put_destination(
+    draft: &mut Draft,
+    sharing: &mut Sharing,
+    destination: &Destination,
+    place: Place<'_>,
+) -> ClusterNotFoundResponseCode {
     match destination {
         Destination::Cluster(cluster) => {
-            put_str(out, action::CLUSTER, cluster);
+            put_str(&mut draft.bytes, action::CLUSTER, cluster);
             ClusterNotFoundResponseCode::ServiceUnavailable
         }
         Destination::Weighted { shares, invalid_weight } => {
-            put_message(out, action::WEIGHTED_CLUSTERS, |out| {
+            draft.put_message(action::WEIGHTED_CLUSTERS, |draft| {
                 for share in shares {
-                    put_message(out, share::CLUSTERS, |out| put_share(out, share, place));
+                    draft.put_message(share::CLUSTERS, |draft| put_share(draft, sharing, share, place));
                 }
                 if *invalid_weight > 0 {
-                    put_message(out, share::CLUSTERS, |out| {
+                    put_message(&mut draft.bytes, share::CLUSTERS, |out| {
                         put_text(out, share::NAME, INVALID_BACKEND);
                         put_weight(out, *invalid_weight);
                     });
@@ -273,7 +278,8 @@ fn put_destination(out: &mut Vec<u8>, destination: &Destination, place: Place<'_
     }
 }
 
-fn put_share(out: &mut Vec<u8>, share: &BackendShare, place: Place<'_>) {
+fn put_share(draft: &mut Draft, sharing: &mut Sharing, share: &BackendShare, place: Place<'_>) {
+    let out = &mut draft.bytes;
     put_text(out, share::NAME, &share.cluster);
     put_weight(out, share.weight);
     put_to_add(out, share::REQUEST_HEADERS_TO_ADD, &share.request_headers);
@@ -281,10 +287,10 @@ fn put_share(out: &mut Vec<u8>, share: &BackendShare, place: Place<'_>) {
     put_to_remove(out, share::RESPONSE_HEADERS_TO_REMOVE, &share.response_headers);
     put_to_remove(out, share::REQUEST_HEADERS_TO_REMOVE, &share.request_headers);
     for used in share.filters.iter() {
-        filter::put_effect(out, share::TYPED_PER_FILTER_CONFIG, used, place);
+        filter::put_effect(draft, sharing, share::TYPED_PER_FILTER_CONFIG, used, place);
     }
     if let Some(host) = share.host_rewrite.as_deref().or(host_edit(&share.request_headers)) {
-        put_str(out, share::HOST_REWRITE_LITERAL, host);
+        put_str(&mut draft.bytes, share::HOST_REWRITE_LITERAL, host);
     }
 }
 

@@ -1,5 +1,6 @@
-//! Bytes that many routes have in common: what filters do for them, and when they are tried again, which is the same for
-//! all routes under a policy. It is encoded once, and stands once in memory for all pieces that it is a part of.
+//! Bytes that many routes have in common: what filters do for them, one by one and together, and when they are tried
+//! again, which is the same for all routes under a policy. It is encoded once, and stands once in memory for all pieces
+//! that it is a part of.
 //!
 //! What is shared is told by its allocation in the IR. What comes out doesn't depend on it: a piece has the same bytes
 //! whether it shares them or not.
@@ -8,14 +9,20 @@ use crate::{
     snapshot::{Piece, SharedBytes},
     wire::put_message,
 };
-use edge_ir::{RetryPolicy, RouteFilters};
+use edge_ir::{FilterEffect, RetryPolicy, RouteFilters};
 use rustc_hash::FxHashMap;
-use std::{ops::Range, sync::Arc};
+use std::{
+    mem::{Discriminant, discriminant},
+    ops::Range,
+    sync::Arc,
+};
 
 /// What was encoded for whom, by address. It holds them, so that no other takes their place in memory.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     filters: FxHashMap<usize, (RouteFilters, SharedBytes)>,
+    /// By its kind too: what is empty may have one address whatever it is.
+    effects: FxHashMap<(Discriminant<FilterEffect>, usize), (FilterEffect, SharedBytes)>,
     retries: FxHashMap<usize, (Arc<RetryPolicy>, SharedBytes)>,
     /// How many there may be before those are looked for that nobody uses any more.
     bound: usize,
@@ -26,12 +33,31 @@ const SHORTEST: usize = 48;
 
 impl Sharing {
     /// What filters do; none if nobody shares it.
-    pub(super) fn filters(&mut self, filters: &RouteFilters, encode: impl FnOnce(&mut Vec<u8>)) -> Option<SharedBytes> {
-        (Arc::strong_count(filters) > 1).then(|| {
-            let key = Arc::as_ptr(filters).addr();
-            let new = || (RouteFilters::clone(filters), encoded(encode));
-            SharedBytes::clone(&self.filters.entry(key).or_insert_with(new).1)
-        })
+    pub(super) fn filters(
+        &mut self,
+        filters: &RouteFilters,
+        encode: impl FnOnce(&mut Draft, &mut Self),
+    ) -> Option<SharedBytes> {
+        if Arc::strong_count(filters) == 1 {
+            return None;
+        }
+        let key = Arc::as_ptr(filters).addr();
+        if let Some((_, known)) = self.filters.get(&key) {
+            return Some(SharedBytes::clone(known));
+        }
+        let mut draft = Draft::default();
+        encode(&mut draft, self);
+        let new: SharedBytes = Arc::new(draft.bytes.into());
+        self.filters
+            .insert(key, (RouteFilters::clone(filters), SharedBytes::clone(&new)));
+        Some(new)
+    }
+
+    /// What one filter does; none if nobody shares it.
+    pub(super) fn effect(&mut self, effect: &FilterEffect, encode: impl FnOnce(&mut Vec<u8>)) -> Option<SharedBytes> {
+        let key = (discriminant(effect), effect.shared()?);
+        let new = || (effect.clone(), encoded(encode));
+        Some(SharedBytes::clone(&self.effects.entry(key).or_insert_with(new).1))
     }
 
     /// When tries are made; none if nobody shares it.
@@ -47,21 +73,28 @@ impl Sharing {
     pub(super) fn learn(&mut self, other: Self) {
         let Self {
             filters,
+            effects,
             retries,
             bound: _,
         } = other;
         self.filters.extend(filters);
+        self.effects.extend(effects);
         self.retries.extend(retries);
     }
 
     /// Forgets what nobody else has any more. It is looked for when there is twice as much as was left the last time, so
     /// that an edit doesn't pay for all.
     pub(super) fn tidy(&mut self) {
-        if self.filters.len() + self.retries.len() > self.bound {
+        if self.len() > self.bound {
             self.filters.retain(|_, (filters, _)| Arc::strong_count(filters) > 1);
+            self.effects.retain(|_, (effect, _)| effect.shared().is_some());
             self.retries.retain(|_, (retry, _)| Arc::strong_count(retry) > 1);
-            self.bound = 64 + 2 * (self.filters.len() + self.retries.len());
+            self.bound = 64 + 2 * self.len();
         }
+    }
+
+    fn len(&self) -> usize {
+        self.filters.len() + self.effects.len() + self.retries.len()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Reader;
 use crate::{
     api::{BackendTrafficPolicy, Generic},
+    lua,
     name::{
         Context, ContextId, Extension, ExtensionId, FilterSettingsId, Held, InstanceId, PolicyInstance, Security,
         SecurityId, Surroundings, Traffic, TrafficId, Variant, VariantId,
@@ -99,6 +100,11 @@ impl<'a> Reader<'a> {
     /// What a number of a variant stands for.
     pub(crate) fn variant(&self, id: VariantId) -> Held<'a, Variant> {
         self.world.decisions().variant(id)
+    }
+
+    /// A script, read: what a text holds changes for nobody.
+    pub(crate) fn script(&self, code: &Arc<str>) -> Arc<lua::Text> {
+        self.world.decisions().script(code)
     }
 
     /// Whether something asks nothing of the world while it is found out: then it is so for ever.

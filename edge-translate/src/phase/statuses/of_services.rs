@@ -3,6 +3,7 @@
 
 use crate::api::edge_proxy::EdgeProxySpec;
 use serde_json::Value;
+use std::fmt;
 
 /// Where a service that is asked has its settings.
 const SETTINGS: &str = "backendSettings";
@@ -38,10 +39,29 @@ const HASHES_NOTHING: &str = "a proxy hashes nothing of the requests that it mak
 const LIMITED: &str = "the policy's own limit holds";
 const UNLIMITED: &str = "a proxy has limits of its own for what it tells";
 
+/// A place in what was written, told by the one around it: a path is written for what there is something to say of, and
+/// that is hardly ever.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Top(&'static str),
+    Member(&'a Place<'a>, &'a str),
+    Entry(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Top(name) => f.write_str(name),
+            Self::Member(around, name) => write!(f, "{around}.{name}"),
+            Self::Entry(around, n) => write!(f, "{around}[{n}]"),
+        }
+    }
+}
+
 /// The settings without an effect in a policy, a sentence each.
 pub(super) fn of_policy(spec: &Value) -> Vec<String> {
     let mut told = Vec::new();
-    look(ASKED, "spec", spec, &mut told);
+    look(ASKED, Place::Top("spec"), spec, &mut told);
     told
 }
 
@@ -49,35 +69,35 @@ pub(super) fn of_policy(spec: &Value) -> Vec<String> {
 pub(super) fn of_proxy(spec: &EdgeProxySpec) -> Vec<String> {
     let mut told = Vec::new();
     if let Some(Ok(telemetry)) = spec.telemetry.as_ref().map(serde_json::to_value) {
-        look(TOLD, "spec.telemetry", &telemetry, &mut told);
+        look(TOLD, Place::Top("spec.telemetry"), &telemetry, &mut told);
     }
     told
 }
 
-fn look(fields: &Idle, path: &str, value: &Value, told: &mut Vec<String>) {
+fn look(fields: &Idle, place: Place<'_>, value: &Value, told: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                let path = format!("{path}.{name}");
+                let place = Place::Member(&place, name);
                 match name == SETTINGS {
-                    true => told.extend(idle(fields, &path, member)),
-                    false => look(fields, &path, member, told),
+                    true => told.extend(idle(fields, place, member)),
+                    false => look(fields, place, member, told),
                 }
             }
         }
         Value::Array(entries) => {
             for (n, entry) in entries.iter().enumerate() {
-                look(fields, &format!("{path}[{n}]"), entry, told);
+                look(fields, Place::Entry(&place, n), entry, told);
             }
         }
         _ => {}
     }
 }
 
-fn idle(fields: &Idle, path: &str, settings: &Value) -> impl Iterator<Item = String> {
+fn idle<'a>(fields: &'a Idle, place: Place<'a>, settings: &'a Value) -> impl Iterator<Item = String> + 'a {
     let is_set = move |field: &[&str]| !field.iter().fold(settings, |at, name| &at[*name]).is_null();
     let set = fields.iter().filter(move |(field, _)| is_set(field));
-    set.map(move |(field, why)| format!("{path}.{} has no effect: {why}", field.join(".")))
+    set.map(move |(field, why)| format!("{place}.{} has no effect: {why}", field.join(".")))
 }
 
 #[cfg(test)]

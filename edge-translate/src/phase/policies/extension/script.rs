@@ -79,8 +79,8 @@ const HARMLESS: [&str; 4] = ["os.clock", "os.date", "os.difftime", "os.time"];
 pub(super) struct Checked {
     /// The entry, in the words of messages.
     name: String,
-    /// What it holds, or why it is no Lua.
-    script: Result<Script, String>,
+    /// The script.
+    text: Arc<lua::Text>,
     /// The function that messages about all of it name.
     handler: Option<&'static str>,
 }
@@ -92,11 +92,12 @@ pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Resu
         if context.is_some_and(|context| !context.is_object()) {
             problems.add(AREA, "filterContext must be an object");
         }
-        let code = code(reader, &spec, problems)?;
+        let text = reader.script(&code(reader, &spec, problems)?);
+        let code = Arc::clone(&text.code);
         let checked = Checked {
             name: format!("{}/lua/{}", place.owner, place.index),
-            script: lua::read(&code),
             handler: HANDLERS.into_iter().find(|name| code.contains(name)),
+            text,
         };
         let script = LuaScript {
             code,
@@ -156,7 +157,7 @@ impl Checked {
         if reader.settings().lua_api == Feature::Disabled {
             return Err("Lua: Skipping Lua EdgeExtensionPolicy as feature is disabled in the Gateway.".into());
         }
-        let fault = match (&allowed.lua.validation_type, &self.script) {
+        let fault = match (&allowed.lua.validation_type, &self.text.script) {
             (LuaValidation::Disabled, _) => None,
             (_, Err(why)) => Some(self.with_handler(self.handler, why)),
             // No proxy takes it, whoever else would.

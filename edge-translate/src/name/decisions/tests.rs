@@ -1,4 +1,5 @@
 use super::*;
+use crate::name::{Decision, Encryption, PolicyFilters};
 use edge_ir::{FilterEffect, FilterId, FilterKind};
 
 fn passed_on() -> Variant {
