@@ -23,9 +23,11 @@ const ELOOP: i32 = 40;
 pub struct Listing {
     /// Files to read, with what tells one version of them from the next.
     pub files: BTreeMap<PathBuf, Stamp>,
-    /// Folders whose events matter.
+    /// Folders whose events matter, each by its real path: a folder that several links lead to is watched once, and its
+    /// events name that path.
     pub folders: BTreeSet<PathBuf>,
-    /// Files outside the watched paths that links inside lead to.
+    /// Files and folders elsewhere that links inside, or on the way to a watched path, lead to: what happens there, or
+    /// below, happens here.
     pub targets: BTreeSet<PathBuf>,
     /// Paths that can't be used, and why.
     pub problems: BTreeMap<PathBuf, String>,
@@ -98,6 +100,11 @@ fn may_hold_resources(path: &Path) -> bool {
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
+/// Where a folder really lies. One that can't be told is taken as it is named.
+fn real(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
 fn is_hidden(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
@@ -128,7 +135,13 @@ impl Walk {
         let mut above = root.parent();
         while let Some(folder) = above {
             if folder.is_dir() {
-                self.listing.folders.insert(folder.to_owned());
+                let real = real(folder);
+                if real != folder
+                    && let Ok(rest) = root.strip_prefix(folder)
+                {
+                    self.listing.targets.insert(real.join(rest));
+                }
+                self.listing.folders.insert(real);
                 break;
             }
             above = folder.parent();
@@ -191,12 +204,12 @@ impl Walk {
                 .collect(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Sight::Torn,
             Err(error) => {
-                self.listing.folders.insert(path.to_owned());
+                self.watch(path);
                 self.unreadable(path, &error);
                 return Sight::Whole;
             }
         };
-        self.listing.folders.insert(path.to_owned());
+        self.watch(path);
         entries.sort();
         self.ancestors.push(id);
         let mut sight = Sight::Whole;
@@ -205,6 +218,15 @@ impl Walk {
         }
         self.ancestors.pop();
         sight
+    }
+
+    /// A folder may be reached by a link.
+    fn watch(&mut self, path: &Path) {
+        let real = real(path);
+        if real != path {
+            self.listing.targets.insert(real.clone());
+        }
+        self.listing.folders.insert(real);
     }
 
     /// An entry that its folder has told of.
@@ -316,6 +338,26 @@ mod tests {
         assert_eq!(names(&listing, &root), ["a.yaml"]);
         assert!(listing.targets.contains(&root.join("..v1/a.yaml")), "{listing:?}");
         assert!(listing.folders.contains(&root.join("..v1")), "{listing:?}");
+    }
+
+    #[test]
+    fn folders_behind_links_are_watched_where_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("outside/sub")).unwrap();
+        fs::create_dir(base.join("inside")).unwrap();
+        fs::write(base.join("outside/sub/a.yaml"), "").unwrap();
+        symlink("../outside", base.join("inside/link")).unwrap();
+        symlink("outside", base.join("current")).unwrap();
+        let listing = list(&[base.join("inside"), base.join("current")]);
+        assert_eq!(names(&listing, &base), ["current/sub/a.yaml", "inside/link/sub/a.yaml"]);
+        let folders = ["", "inside", "outside", "outside/sub"].map(|name| base.join(name));
+        assert_eq!(listing.folders, folders.into());
+        assert!(listing.targets.contains(&base.join("outside")), "{listing:?}");
+        // The way to a watched path leads over a link.
+        let listing = list(&[base.join("current/later")]);
+        assert_eq!(listing.folders, [base.join("outside")].into());
+        assert!(listing.targets.contains(&base.join("outside/later")), "{listing:?}");
     }
 
     #[test]

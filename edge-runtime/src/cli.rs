@@ -14,6 +14,7 @@ use crate::{
     task::StopSource,
 };
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use futures_util::future::OptionFuture;
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
@@ -22,14 +23,14 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What is left when everything has stopped: threads that wait for the system.
 const LAST_GRACE: Duration = Duration::from_millis(500);
 
 /// The Edge Gateway controller.
 #[derive(Debug, Parser)]
-#[command(name = "edgegateway", about, version)]
+#[command(name = "edgegateway", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -192,6 +193,10 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
             })
         };
         let (mut interrupt, mut terminate) = (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+        let mut hang_up = match outlives_its_terminal() {
+            true => None,
+            false => Some(signals(SignalKind::hangup())?),
+        };
         let start = Start {
             config_path: args.config_path,
             overrides,
@@ -205,6 +210,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
             result = &mut server => return result,
             _ = interrupt.recv() => "interrupt",
             _ = terminate.recv() => "terminate",
+            Some(_) = OptionFuture::from(hang_up.as_mut().map(Signal::recv)) => "hang up",
         };
         tracing::info!(signal = name, "stopping; a second signal ends everything at once");
         source.stop();
@@ -218,6 +224,15 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
     // Work that blocks a thread, a file system that hangs above all, must not hold up the end.
     runtime.shutdown_timeout(LAST_GRACE);
     result
+}
+
+/// Whether whoever started us said that the end of the terminal is not ours, as `nohup` does.
+fn outlives_its_terminal() -> bool {
+    const HANG_UP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & HANG_UP != 0)
 }
 
 fn version(format: Format) -> Result<(), Error> {

@@ -40,6 +40,7 @@ mod unused;
 pub use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
 pub use cluster::{Cluster, Deploy, Scope};
 pub use follow::follow;
+pub(crate) use follow::followed;
 
 /// What the command line and the environment say about things that the file says too, or can't know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,12 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
                     "{shown}: {reason}; --config-path must name a file of kind EdgeGateway"
                 ))
             })?;
+            // Whoever saves by truncating first is about to write; and nobody means the defaults by saying nothing.
+            if text.trim().is_empty() {
+                return Err(Error::Config(format!(
+                    "{shown}: the file is empty; it must hold a configuration of kind EdgeGateway"
+                )));
+            }
             (text, shown)
         }
     };

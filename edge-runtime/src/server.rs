@@ -268,8 +268,12 @@ impl Server {
     }
 
     /// Brings what is running in line with a changed configuration. What can't be followed is told and stays.
-    async fn follow(&mut self, mut new: Config) {
+    async fn follow(&mut self, new: Config) {
         tracing::info!("the configuration has changed");
+        let (mut new, waiting) = config::followed(new, &self.config);
+        for field in waiting {
+            tracing::warn!("{field} takes effect at the next start");
+        }
         let addresses = Addresses::of(&self.start.listen, &new.mode);
         if let Err(error) = vouch(&mut new, &self.certificate, &addresses) {
             tracing::error!("{error}; global rate limits can't be kept");
@@ -297,15 +301,13 @@ impl Server {
             self.authorizer = authorizer.unwrap_or_else(|| self.authorizer.clone());
             self.restart_xds(&new).await;
         }
-        if new.metrics != self.config.metrics {
-            tracing::warn!("telemetry.metrics.prometheus takes effect at the next start");
-        }
         match (&mut self.running, &self.config.mode, &new.mode) {
             (Running::Standalone(running), Mode::Standalone(old), Mode::Standalone(now)) => {
                 running.follow(old, now, &self.hub).await;
             }
             (Running::Cluster(running), Mode::Cluster(old), Mode::Cluster(now)) => running.follow(old, now),
-            _ => tracing::warn!("provider.type takes effect at the next start"),
+            // The mode waits for the next start.
+            _ => {}
         }
         self.config = new;
     }

@@ -21,8 +21,10 @@ use std::{
 };
 use tokio::sync::mpsc::{self, error::TrySendError};
 
+mod patience;
 mod settle;
 
+pub(crate) use patience::{Patience, Waits};
 pub use settle::{Settling, Timing};
 
 /// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.

@@ -1,14 +1,50 @@
 //! Following the configuration file while the controller runs.
 
-use super::{Config, Overrides, read};
+use super::{Config, Mode, Overrides, read};
 use crate::{
+    due,
     task::Stop,
-    watch::{FolderWatch, LOOK_EVERY, Timing, settled},
+    watch::{FolderWatch, LOOK_EVERY, Patience, Timing, settled},
 };
 use std::path::{Path, PathBuf};
-use tokio::{sync::mpsc, time};
+use tokio::{
+    sync::mpsc,
+    time::{self, Instant},
+};
 
-/// Sends every new valid configuration. An invalid one is logged, once, and nothing changes.
+/// What of a changed configuration a running controller follows, and the fields that wait for its next start: these stay
+/// as they are, whatever else changes later.
+pub(crate) fn followed(mut new: Config, running: &Config) -> (Config, Vec<&'static str>) {
+    let mut waiting = Vec::new();
+    match (&mut new.mode, &running.mode) {
+        (Mode::Standalone(new), Mode::Standalone(running)) => {
+            let (here, there) = (&new.folders, &running.folders);
+            let folders = [
+                (here.config_home == there.config_home, "configHome"),
+                (here.state_home == there.state_home, "stateHome"),
+                (here.runtime_dir == there.runtime_dir, "runtimeDir"),
+            ];
+            waiting.extend(
+                folders
+                    .into_iter()
+                    .filter(|(is_same, _)| !is_same)
+                    .map(|(_, field)| field),
+            );
+            new.folders.clone_from(&running.folders);
+        }
+        (Mode::Cluster(_), Mode::Cluster(_)) => {}
+        // What the rest says is meant for the other mode.
+        _ => return (running.clone(), vec!["provider.type"]),
+    }
+    if new.metrics != running.metrics {
+        waiting.push("telemetry.metrics.prometheus");
+        new.metrics = running.metrics;
+    }
+    (new, waiting)
+}
+
+/// Sends every new valid configuration. An invalid one is logged, once, and nothing changes. One that is being written
+/// is waited for.
 pub async fn follow(
     path: PathBuf,
     overrides: Overrides,
@@ -18,6 +54,7 @@ pub async fn follow(
 ) {
     let path = std::path::absolute(&path).unwrap_or(path);
     let (mut watch, mut events) = FolderWatch::new();
+    let mut patience = Patience::default();
     let mut problem = None;
     loop {
         // The file may be a link, as in a mounted volume: where it leads may change as well as what is there.
@@ -26,16 +63,18 @@ pub async fn follow(
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         folders.extend(real.parent().map(Path::to_owned));
         watch.follow(&folders);
-        match read(Some(&path), &overrides) {
-            Ok(config) if config == current => problem = None,
-            Ok(config) => {
+        let is_written = patience.waits(Instant::now()).is_written(&path);
+        match (!is_written).then(|| read(Some(&path), &overrides)) {
+            None => {}
+            Some(Ok(config)) if config == current => problem = None,
+            Some(Ok(config)) => {
                 problem = None;
                 current = config.clone();
                 if out.send(config).await.is_err() {
                     return;
                 }
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 let error = error.to_string();
                 if problem.as_ref() != Some(&error) {
                     tracing::error!("{error}\nthe running configuration stays in force");
@@ -52,9 +91,13 @@ pub async fn follow(
         tokio::select! {
             () = stop.requested() => return,
             burst = settled(&mut events, Timing::default(), is_relevant) => match burst {
-                Some(burst) => watch.forget(&burst),
+                Some(burst) => {
+                    watch.forget(&burst);
+                    patience.note(&burst, Instant::now());
+                }
                 None => return,
             },
+            () = due::at(patience.next()) => {}
             () = time::sleep(LOOK_EVERY), if watch.is_partial() => {}
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::task::Task;
 use edge_translate::Platform;
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, io::Write as _, time::Duration};
 use tokio::sync::mpsc;
 
 const STANDALONE: &str = "apiVersion: gateway.edge/v1alpha1
@@ -330,4 +330,63 @@ async fn a_valid_change_is_sent_and_an_invalid_one_is_not() {
         panic!("{:?}", config.mode)
     };
     assert_eq!(standalone.paths[0], folder.path().join("other.d"));
+}
+
+/// A writer that truncates and takes its time.
+#[tokio::test]
+async fn a_file_that_is_being_written_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), STANDALONE);
+    let current = read(Some(&path), &Overrides::default()).unwrap();
+    let (sender, mut changes) = mpsc::channel(4);
+    let file = path.clone();
+    let _task = Task::spawn("follow", |stop| {
+        follow(file, Overrides::default(), current, sender, stop)
+    });
+    // By then it watches.
+    write(folder.path(), &STANDALONE.replace("gateway.d", "other.d"));
+    let first = tokio::time::timeout(Duration::from_secs(10), changes.recv()).await;
+    assert!(first.unwrap().is_some());
+    let (half, rest) = STANDALONE.split_at(STANDALONE.find("extensionApis").unwrap());
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(half.as_bytes()).unwrap();
+    // Longer than a burst of events may be.
+    let early = tokio::time::timeout(Duration::from_millis(500), changes.recv()).await;
+    assert!(early.is_err(), "half a file is no configuration: {early:?}");
+    file.write_all(rest.as_bytes()).unwrap();
+    drop(file);
+    let whole = tokio::time::timeout(Duration::from_secs(10), changes.recv()).await;
+    assert_eq!(whole.unwrap().unwrap().settings.backend_api, Feature::Enabled);
+}
+
+#[test]
+fn an_empty_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), " \n");
+    let error = read(Some(&path), &Overrides::default()).unwrap_err().to_string();
+    assert!(error.contains("the file is empty"), "{error}");
+}
+
+#[test]
+fn what_waits_for_the_next_start_stays_whatever_else_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |text: &str| read(Some(&write(folder.path(), text)), &Overrides::default()).unwrap();
+    let running = of(STANDALONE);
+    let (moved, waiting) = followed(of(&STANDALONE.replace("runtimeDir: run", "runtimeDir: run2")), &running);
+    assert_eq!((&moved, &*waiting), (&running, &["runtimeDir"][..]));
+    let both = STANDALONE
+        .replace("runtimeDir: run", "runtimeDir: run2")
+        .replace("bin/envoy", "bin/other");
+    let (now, _) = followed(of(&both), &moved);
+    let (Mode::Standalone(now), Mode::Standalone(before)) = (now.mode, &running.mode) else {
+        panic!("{:?}", running.mode)
+    };
+    assert_eq!(now.folders, before.folders);
+    assert_eq!(now.proxies, Proxies::Processes(Some(folder.path().join("bin/other"))));
+
+    let cluster = "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nprovider: { type: Cluster }\n";
+    assert_eq!(
+        followed(of(cluster), &running),
+        (running.clone(), vec!["provider.type"])
+    );
 }

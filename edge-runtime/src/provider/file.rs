@@ -11,7 +11,7 @@ use crate::{
     error::describe,
     state::{Batch, Coverage, Findings, Input, Place, ProviderName},
     task::Stop,
-    watch::{FolderWatch, LOOK_EVERY, Timing, settled},
+    watch::{FolderWatch, LOOK_EVERY, Patience, Timing, Waits, settled},
 };
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
@@ -33,14 +33,12 @@ use tokio::{
 
 mod judgement;
 pub mod parts;
-mod patience;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 use judgement::Judgement;
 use parts::Parts;
-use patience::{Patience, Waits};
 use table::{Table, of_file};
 
 /// What this provider is called.
@@ -134,14 +132,11 @@ pub async fn run(
     }
 }
 
-/// Whether an event at a path can mean something: it lies below a watched path, leads to one, or is a file that a link
-/// leads to.
+/// Whether an event at a path can mean something: it lies below a watched path, or below what a link leads to, or leads to
+/// one.
 fn concerns(listing: &Listing, roots: &[PathBuf], path: &Path) -> bool {
-    let target = || listing.targets.iter().any(|target| target.starts_with(path));
-    roots
-        .iter()
-        .any(|root| path.starts_with(root) || root.starts_with(path))
-        || target()
+    let mut places = roots.iter().chain(&listing.targets);
+    places.any(|place| path.starts_with(place) || place.starts_with(path))
 }
 
 /// Publishes what is wrong, and logs what is newly so.

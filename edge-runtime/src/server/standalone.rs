@@ -157,15 +157,8 @@ impl Running {
         if wanted(new) != wanted(old) {
             self.wanted.send_replace(wanted(new));
         }
-        if new.folders != old.folders {
-            tracing::warn!("configHome, stateHome and runtimeDir take effect at the next start");
-        }
         if new.proxies != old.proxies {
-            let in_place = Standalone {
-                folders: old.folders.clone(),
-                ..new.clone()
-            };
-            self.change_proxies(&in_place, hub).await;
+            self.change_proxies(new, hub).await;
         }
     }
 
@@ -245,7 +238,6 @@ impl Running {
     }
 }
 
-/// Tells the world whether we run proxies on this machine, and which are ours.
 /// What the file provider reads.
 fn wanted(standalone: &Standalone) -> file::Wanted {
     file::Wanted {
@@ -254,6 +246,7 @@ fn wanted(standalone: &Standalone) -> file::Wanted {
     }
 }
 
+/// Tells the world whether we run proxies on this machine, and which are ours.
 fn own_proxies(standalone: &Standalone) -> Input {
     Input::Proxies(match standalone.proxies {
         Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),

@@ -269,6 +269,29 @@ async fn a_watched_folder_that_vanishes_keeps_what_it_held() {
     rig.expect(&[]).await;
 }
 
+#[tokio::test]
+async fn what_comes_into_a_folder_behind_a_link_is_read() {
+    let mut rig = Rig::start(|folder| {
+        for name in ["outside", "inside", "release"] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        symlink("../outside", folder.join("inside/link")).unwrap();
+        symlink("release", folder.join("current")).unwrap();
+        vec![folder.join("inside"), folder.join("current")]
+    })
+    .await;
+    rig.expect(&[]).await;
+    rig.write("outside/one.yaml", &service("one"));
+    rig.expect(&["one"]).await;
+    fs::create_dir(rig.path("outside/sub")).unwrap();
+    rig.write("outside/sub/two.yaml", &service("two"));
+    rig.expect(&["one", "two"]).await;
+    rig.write("release/three.yaml", &service("three"));
+    rig.expect(&["one", "three", "two"]).await;
+    fs::remove_file(rig.path("outside/one.yaml")).unwrap();
+    rig.expect(&["three", "two"]).await;
+}
+
 #[test]
 fn what_could_not_be_read_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();

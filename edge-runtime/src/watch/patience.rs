@@ -3,7 +3,7 @@
 //! A file that is open for writing is waited for, and so is one that has become empty: whoever saves by truncating
 //! first is about to write. Both waits end, for a writer may keep its file open for ever, and an empty file may be meant.
 
-use crate::watch::Settling;
+use super::Settling;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -16,23 +16,23 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Until when files are waited for.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     written: BTreeMap<PathBuf, Instant>,
     emptied: BTreeMap<PathBuf, Instant>,
 }
 
 /// The files that are waited for at one look.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     /// Open for writing.
-    pub(super) written: BTreeSet<PathBuf>,
+    pub(crate) written: BTreeSet<PathBuf>,
     /// Empty for so long that they are meant to be.
-    pub(super) empty: BTreeSet<PathBuf>,
+    pub(crate) empty: BTreeSet<PathBuf>,
 }
 
 impl Waits {
     /// Whether a file is being written. Events name what a link leads to.
-    pub(super) fn is_written(&self, path: &Path) -> bool {
+    pub(crate) fn is_written(&self, path: &Path) -> bool {
         let real = || path.canonicalize().is_ok_and(|real| self.written.contains(&real));
         self.written.contains(path) || (!self.written.is_empty() && real())
     }
@@ -40,7 +40,7 @@ impl Waits {
 
 impl Patience {
     /// Takes in what happened.
-    pub(super) fn note(&mut self, burst: &Settling, now: Instant) {
+    pub(crate) fn note(&mut self, burst: &Settling, now: Instant) {
         self.written.retain(|path, _| !burst.finished().contains(path));
         let until = now + LONGEST;
         self.written
@@ -48,7 +48,7 @@ impl Patience {
     }
 
     /// Takes in which files a look has found emptied.
-    pub(super) fn note_emptied(&mut self, found: BTreeSet<PathBuf>, now: Instant) {
+    pub(crate) fn note_emptied(&mut self, found: BTreeSet<PathBuf>, now: Instant) {
         self.emptied.retain(|path, _| found.contains(path));
         for path in found {
             self.emptied.entry(path).or_insert(now + LONGEST);
@@ -56,7 +56,7 @@ impl Patience {
     }
 
     /// What a look has to leave alone, and what not any more.
-    pub(super) fn waits(&mut self, now: Instant) -> Waits {
+    pub(crate) fn waits(&mut self, now: Instant) -> Waits {
         self.written.retain(|_, until| *until > now);
         let is_over = |(path, until): (&PathBuf, &Instant)| (*until <= now).then(|| path.clone());
         Waits {
@@ -66,7 +66,7 @@ impl Patience {
     }
 
     /// When the first wait is over.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.written.values().chain(self.emptied.values()).min().copied()
     }
 }
