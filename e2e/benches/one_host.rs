@@ -1,18 +1,23 @@
 //! What a request costs where one host has many routes, under the controller as it is: CPU of the proxy for a request to
 //! the last of them, once with each data plane. Stock Envoy tries routes one after the other, unless it is told them as a
-//! tree (edge-xds/src/lookup.rs). Prints a Markdown table; `cargo xtask bench host` builds the programs and runs this.
+//! tree (edge-xds/src/lookup.rs). Beside them Envoy with a configuration of its own, as small as one can be: what it costs
+//! under the controller is compared with that. Prints a Markdown table; `cargo xtask bench host` builds the programs and
+//! runs this.
 
 use anyhow::{Context, Result, bail};
 use e2e::{
+    http::{self, Request},
     ports,
-    process::Process,
-    stack::{DataPlane, Site, Stack},
+    process::{Process, wait_for},
+    stack::{DataPlane, PATIENCE, Site, Stack},
     usage::Cpu,
 };
 use std::{
     fmt::Write as _,
     fs,
     io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
     process::Command,
 };
 
@@ -46,7 +51,71 @@ fn main() -> Result<()> {
         }
         writeln!(out)?;
     }
+    let DataPlane::Envoy(envoy) = DataPlane::envoy()? else {
+        bail!("stock Envoy is a program");
+    };
+    let cost = measure_bare(&envoy).context("Envoy alone")?;
+    let rest = " |".repeat(SIZES.len() - 1);
+    writeln!(
+        out,
+        "| Envoy 1.40.0 alone, one listener, route and cluster | {cost:.1} |{rest}"
+    )?;
     Ok(())
+}
+
+/// Microseconds of CPU for a request through an Envoy that has nothing but what it must have.
+fn measure_bare(envoy: &Path) -> Result<f64> {
+    let [backend_port, port] = ports::free()?;
+    let site = Site::new()?;
+    let _backend = start_backend(&site, backend_port)?;
+    let bootstrap = site.path("bare.yaml");
+    fs::write(&bootstrap, bare(port, backend_port))?;
+    let mut command = Command::new(envoy);
+    command.args([
+        "--concurrency",
+        "1",
+        "--disable-hot-restart",
+        "--log-level",
+        "error",
+        "-c",
+    ]);
+    let process = Process::start("bare", &site.path(""), command.arg(&bootstrap))?;
+    let gateway = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    wait_for("an answer", PATIENCE, || {
+        let answer = http::send(gateway, &Request::get(HOST, "/"))?;
+        Ok((answer.status == 200).then_some(()))
+    })
+    .with_context(|| process.output())?;
+    cost(process.pid(), gateway, "/")
+}
+
+/// One listener, one route, one cluster.
+fn bare(port: u16, backend: u16) -> String {
+    const TYPES: &str = "type.googleapis.com/envoy.extensions.filters";
+    format!(
+        "static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    filter_chains:
+    - filters:
+      - name: http
+        typed_config:
+          \"@type\": {TYPES}.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: http
+          http_filters:
+          - {{ name: router, typed_config: {{ \"@type\": {TYPES}.http.router.v3.Router }} }}
+          route_config:
+            virtual_hosts:
+            - {{ name: all, domains: ['*'], routes: [{{ match: {{ prefix: / }}, route: {{ cluster: backend }} }}] }}
+  clusters:
+  - name: backend
+    load_assignment:
+      cluster_name: backend
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {backend} }} }} }}
+"
+    )
 }
 
 /// Microseconds of CPU for a request to the last of so many routes.
@@ -54,14 +123,27 @@ fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
     let [port] = ports::free()?;
     let site = Site::new()?;
     write_world(&site, routes, port)?;
-    let address = format!("127.0.0.1:{port}");
-    let mut backend = on_core("1");
-    backend.args([env!("CARGO_BIN_EXE_edge-load"), "backend", &address, "1024"]);
-    let _backend = Process::start("backend", &site.path(""), &mut backend)?;
+    let _backend = start_backend(&site, port)?;
     let mut stack = Stack::start_at(site, plane)?;
     let path = format!("/r{:05}", routes - 1);
     stack.wait_for_status(HOST, &path, 200)?;
-    let proxy = stack.proxy()?;
+    cost(stack.proxy()?, stack.gateway(), &path)
+}
+
+/// What answers, on the core of the load.
+fn start_backend(site: &Site, port: u16) -> Result<Process> {
+    let mut backend = on_core("1");
+    backend.args([
+        env!("CARGO_BIN_EXE_edge-load"),
+        "backend",
+        &format!("127.0.0.1:{port}"),
+        "1024",
+    ]);
+    Process::start("backend", &site.path(""), &mut backend)
+}
+
+/// Microseconds of CPU that a proxy takes for a request, kept on one core.
+fn cost(proxy: u32, gateway: SocketAddr, path: &str) -> Result<f64> {
     let pinned = Command::new("taskset")
         .args(["-apc", "0", &proxy.to_string()])
         .output()?;
@@ -71,7 +153,7 @@ fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
             String::from_utf8_lossy(&pinned.stderr)
         );
     }
-    let gateway = stack.gateway().to_string();
+    let gateway = gateway.to_string();
     let mut costs = Vec::with_capacity(RUNS);
     // The first one warms up.
     for run in 0..=RUNS {
@@ -82,7 +164,7 @@ fn measure(plane: &DataPlane, routes: usize) -> Result<f64> {
             "get",
             &gateway,
             HOST,
-            &path,
+            path,
             CONNECTIONS,
             SECONDS,
         ]);
