@@ -1,7 +1,9 @@
-//! Name, namespace and labels, which every object has.
+//! Name, namespace, labels and the rest of metadata, which every object has.
 
-use crate::{path::Path, refusal::Refusal};
+use crate::{path::Path, refusal::Refusal, rules::type_of};
+use edge_translate::api::Timestamp;
 use regex::Regex;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -20,6 +22,7 @@ const LABEL_LIMIT: usize = 63;
 pub(crate) fn check(object: &Value, refusals: &mut Vec<Refusal>) {
     let path = Path::default().field("metadata");
     let metadata = &object["metadata"];
+    shape(metadata, &path, refusals);
     match (metadata["name"].as_str(), metadata["generateName"].as_str()) {
         (None | Some(""), None | Some("")) => refusals.push(Refusal::unnamed(&path.field("name"))),
         (Some(name), _) if !name.is_empty() && !is(&SUBDOMAIN, name, SUBDOMAIN_LIMIT) => {
@@ -38,6 +41,72 @@ pub(crate) fn check(object: &Value, refusals: &mut Vec<Refusal>) {
         refusals.push(Refusal::invalid(&path.field("namespace"), &metadata["namespace"], why));
     }
     labels(&metadata["labels"], &path.field("labels"), refusals);
+}
+
+/// What a field of `ObjectMeta` holds.
+#[derive(Clone, Copy)]
+enum Holds {
+    Text,
+    /// Of 64 bits.
+    Number,
+    /// RFC 3339.
+    Time,
+    /// Texts by name.
+    Texts,
+    List,
+}
+
+/// The fields of `ObjectMeta` (apimachinery, meta/v1), which no schema of a kind repeats.
+const FIELDS: [(&str, Holds); 15] = [
+    ("name", Holds::Text),
+    ("generateName", Holds::Text),
+    ("namespace", Holds::Text),
+    ("selfLink", Holds::Text),
+    ("uid", Holds::Text),
+    ("resourceVersion", Holds::Text),
+    ("generation", Holds::Number),
+    ("creationTimestamp", Holds::Time),
+    ("deletionTimestamp", Holds::Time),
+    ("deletionGracePeriodSeconds", Holds::Number),
+    ("labels", Holds::Texts),
+    ("annotations", Holds::Texts),
+    ("ownerReferences", Holds::List),
+    ("finalizers", Holds::List),
+    ("managedFields", Holds::List),
+];
+
+/// Names what an API server can't even read. `null` is as good as nothing.
+fn shape(metadata: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
+    for (name, value) in metadata.as_object().into_iter().flatten() {
+        let path = path.field(name);
+        match FIELDS.iter().find(|(known, _)| known == name) {
+            None => refusals.push(Refusal::unknown(&path)),
+            Some(_) if value.is_null() => {}
+            Some((_, holds)) => held(*holds, value, &path, refusals),
+        }
+    }
+}
+
+fn held(holds: Holds, value: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
+    let wanted = match holds {
+        Holds::Text if !value.is_string() => "string",
+        Holds::Number if value.as_i64().is_none() => "integer",
+        Holds::List if !value.is_array() => "array",
+        Holds::Texts if !value.is_object() => "object",
+        Holds::Texts => {
+            for (name, value) in value.as_object().into_iter().flatten() {
+                held(Holds::Text, value, &path.key(name), refusals);
+            }
+            return;
+        }
+        Holds::Time => match value.as_str() {
+            None => "string",
+            Some(_) if Timestamp::deserialize(value).is_ok() => return,
+            Some(text) => return refusals.push(Refusal::wrong_format(path, text, "date-time")),
+        },
+        Holds::Text | Holds::Number | Holds::List => return,
+    };
+    refusals.push(Refusal::wrong_type(path, type_of(value), wanted));
 }
 
 fn labels(labels: &Value, path: &Path, refusals: &mut Vec<Refusal>) {

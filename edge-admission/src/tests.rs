@@ -144,6 +144,19 @@ fn names_and_labels_are_looked_at() {
         found[0].starts_with("metadata.name: Invalid value: \"No_Name\""),
         "{found:?}"
     );
+    object["metadata"] = json!({"name": "g", "annotations": {"a": 1}, "lables": {}, "creationTimestamp": "yesterday",
+        "generation": 0.5, "finalizers": "f", "deletionTimestamp": null});
+    let found = said(&object);
+    for part in [
+        "metadata.annotations.a: Invalid value: \"integer\"",
+        "metadata.lables: unknown field",
+        "metadata.creationTimestamp: Invalid value: \"yesterday\": metadata.creationTimestamp in body must be of type date-time",
+        "metadata.generation: Invalid value: \"number\"",
+        "metadata.finalizers: Invalid value: \"string\"",
+    ] {
+        assert!(found.iter().any(|one| one.starts_with(part)), "{part}: {found:?}");
+    }
+    assert_eq!(found.len(), 5, "{found:?}");
     object["metadata"] = json!({});
     assert_eq!(
         said(&object),

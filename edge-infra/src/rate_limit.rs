@@ -85,7 +85,7 @@ pub fn render(service_of: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Resu
     let objects = [
         Some(account(infra)),
         Some(object(infra, ObjectKind::ConfigMap, (&none, &none), mappings)),
-        service(infra),
+        service(infra).map(in_any_family),
         Some(workload(infra, &template(service_of, infra, terms))),
         autoscaler(infra),
         budget(infra),
@@ -97,6 +97,14 @@ pub fn render(service_of: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Resu
 pub fn check(service: &RateLimitInfra) -> Vec<String> {
     let terms = sample_terms();
     problems(render(service, &infra(service, &terms, None), &terms))
+}
+
+/// Nobody says in which family of addresses the service is asked for limits: it is the cluster's own.
+fn in_any_family(mut service: Object) -> Object {
+    if let Some(spec) = service.body["spec"].as_object_mut() {
+        spec.retain(|field, _| !matches!(&**field, "ipFamilies" | "ipFamilyPolicy"));
+    }
+    service
 }
 
 fn port(name: &str, number: u16) -> ServicePort {

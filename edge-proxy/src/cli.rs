@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, Parser, ValueEnum};
 
 /// An HTTP proxy that takes Envoy's bootstrap and is configured over xDS.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "edge-proxy", version, about)]
+#[command(name = "edge-proxy", version)]
 pub struct Arguments {
     /// The bootstrap, YAML or JSON.
     #[arg(short = 'c', long, value_name = "FILE")]
@@ -79,9 +79,48 @@ pub struct Arguments {
     /// Without effect: logs are not buffered.
     #[arg(long, hide = true)]
     pub file_flush_interval_msec: Option<u64>,
+    /// Without effect: logs are not buffered.
+    #[arg(long, hide = true)]
+    pub file_flush_min_size_kb: Option<u64>,
     /// Without effect: one log format.
     #[arg(long, hide = true)]
     pub log_format: Option<String>,
+    /// Without effect: one log format.
+    #[arg(long, hide = true)]
+    pub log_format_escaped: bool,
+    /// Without effect: levels are those of components.
+    #[arg(long, hide = true)]
+    pub enable_fine_grain_logging: bool,
+    /// Without effect: nothing is deprecated here.
+    #[arg(long, hide = true)]
+    pub skip_deprecated_logs: bool,
+    /// Without effect: one log format.
+    #[arg(long, hide = true)]
+    pub log_stacktrace_single_entry: bool,
+    /// Without effect: what isn't known is refused anyway.
+    #[arg(long, hide = true)]
+    pub reject_unknown_dynamic_fields: bool,
+    /// Without effect: addresses are told as they are.
+    #[arg(long, hide = true, value_name = "v4 or v6")]
+    pub local_address_ip_version: Option<String>,
+    /// Without effect: the system decides.
+    #[arg(long, hide = true)]
+    pub enable_core_dump: bool,
+    /// Without effect: no locks are traced.
+    #[arg(long, hide = true)]
+    pub enable_mutex_tracing: bool,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub skip_hot_restart_on_no_parent: bool,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub skip_hot_restart_parent_stats: bool,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub socket_path: Option<String>,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub socket_mode: Option<String>,
 }
 
 /// The words of a command line. Envoy takes an option and its value in one word too, with a space between them, and lists

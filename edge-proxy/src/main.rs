@@ -17,7 +17,9 @@ fn main() -> ExitCode {
     // Usage errors exit with 2 and name the flag; --version and --help with 0.
     let arguments = Arguments::parse_from(words(std::env::args_os()));
     let result = match (&arguments.manual, Levels::start(&arguments.log_level)) {
-        (Some(folder), _) => write_manual(folder).map_err(|error| anyhow::anyhow!("--manual: {error}")),
+        (Some(folder), _) => {
+            write_manual(folder).map_err(|error| anyhow::anyhow!("--manual {}: {error}", folder.display()))
+        }
         (None, Ok(levels)) => server::run(arguments, levels),
         (None, Err(error)) => Err(anyhow::anyhow!("--log-level: {error}")),
     };

@@ -5,7 +5,8 @@
 //! them know it.
 
 use crate::cluster::{Connection, client, inventory::Inventory, objects::Objects, progress::Progress};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use edge_translate::{config, load::Source};
 use serde_json::Value;
 use std::{
     fs,
@@ -36,10 +37,10 @@ pub const INSTANCE: &str = "app.kubernetes.io/instance";
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
     /// Name of the installation.
-    #[arg(long, default_value = "edge-gateway")]
+    #[arg(long, default_value = "edge-gateway", value_parser = label)]
     pub name: String,
     /// Namespace of the controller; each tenant has its own.
-    #[arg(short, long, default_value = "edge-gateway-system")]
+    #[arg(short, long, default_value = "edge-gateway-system", value_parser = label)]
     pub namespace: String,
     /// Longest wait for each step.
     #[arg(long, default_value = "300s", value_parser = duration)]
@@ -104,6 +105,15 @@ impl Target {
     }
 }
 
+/// A name that a namespace can have, and objects named after an installation.
+fn label(text: &str) -> Result<String, String> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match text.chars().all(is_part) && !text.is_empty() && text.len() <= 63 && text.trim_matches('-') == text {
+        true => Ok(text.to_owned()),
+        false => Err("write at most 63 small letters, digits and '-', no '-' at an end".to_owned()),
+    }
+}
+
 /// A time such as `300s` or `5m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -153,12 +163,34 @@ impl InstallArgs {
             true => Vec::new(),
             false => objects::workload(&values, &release),
         };
+        check_configuration(&workload)?;
         Ok(Parts {
             definitions,
             workload,
             release,
         })
     }
+}
+
+/// A controller that refuses its configuration never gets ready: that is told before anything is changed.
+fn check_configuration(objects: &[Value]) -> Result<()> {
+    for text in objects
+        .iter()
+        .filter_map(|object| object["data"]["edge-gateway.yaml"].as_str())
+    {
+        let source = Source {
+            name: "edge-gateway.yaml",
+            text,
+        };
+        if let Err(findings) = config::parse(&source) {
+            let told: Vec<String> = findings.iter().map(|finding| finding.message.clone()).collect();
+            bail!(
+                "the controller would refuse its configuration (config.edgeGateway): {}",
+                told.join("; ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Installs.
@@ -173,12 +205,11 @@ pub fn install(args: &InstallArgs) -> Result<()> {
             text.push_str("---\n");
             text.push_str(&serde_yaml::to_string(object)?);
         }
-        match &args.output {
-            Some(path) => fs::write(path, &text).with_context(|| format!("{} can't be written", path.display()))?,
-            None => io::stdout().write_all(text.as_bytes())?,
+        if let Some(path) = &args.output {
+            fs::write(path, &text).with_context(|| format!("{} can't be written", path.display()))?;
         }
         if args.target.dry_run {
-            return Ok(());
+            return Ok(io::stdout().write_all(text.as_bytes())?);
         }
     }
     client::block_on(async {

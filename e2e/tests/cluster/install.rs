@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 66] = [
+const EXPECTED: [(&str, &str); 68] = [
     ("telemetry/access-log-json-empty", "json field needs to be set"),
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
@@ -114,6 +114,8 @@ const EXPECTED: [(&str, &str); 66] = [
         "header.remove is not supported for DirectResponse",
     ),
     ("route-filter/answer", "duplicate entries for key"),
+    ("policy/target-unreadable", "targetRefs"),
+    ("policy/target-unreadable", "targetrefs"),
     ("security/authorization-invalid", "clientCIDRs"),
     ("security/cors-invalid", "allowOrigins"),
     ("security/ext-auth-invalid", "statusOnError"),

@@ -1,6 +1,6 @@
 //! Reading: files, folders and standard input; then loading on every core.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use edge_ir::{Executor, in_shares};
 use edge_threads::Cores;
 use edge_translate::load::{self, Chunk, Limits, LoadFinding, Loaded, Severity, Source};
@@ -48,6 +48,10 @@ pub fn read(paths: &[PathBuf]) -> Result<Input> {
     for path in paths {
         let name = path.display().to_string();
         if name == "-" {
+            ensure!(
+                !texts.contains_key(path),
+                "standard input is named twice, and can be read once"
+            );
             texts.insert(
                 path.clone(),
                 all_of(&mut io::stdin()).context("standard input can't be read")?,

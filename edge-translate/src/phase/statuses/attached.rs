@@ -158,9 +158,13 @@ pub(super) fn without_target(
     may_target: impl Fn(Kind) -> bool,
 ) -> Vec<String> {
     let namespace = reader.text(id.namespace);
-    let targets = world::written(object)
-        .map(|written| written.named())
-        .unwrap_or_default();
+    let written = world::written(object);
+    let targets = written.map(|written| written.named()).unwrap_or_default();
+    if targets.is_empty() && !written.is_some_and(|written| written.chooses()) {
+        let reason =
+            "spec.targetRefs: no target is named that is known: list each with group, kind and name".to_owned();
+        return vec![reason];
+    }
     let reasons = targets.into_iter().filter_map(|target| {
         if !may_target(target.kind) {
             return Some(format!("spec.targetRefs: a {kind} can't be for a {}", target.kind));

@@ -12,10 +12,16 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Members of which an EdgeProxy has one, by where they are: the more specific one's stands in place of the other's.
-const ALTERNATIVES: [(&[&str], [&str; 2]); 2] = [
+const ALTERNATIVES: [(&[&str], [&str; 2]); 6] = [
     (&[], ["lua", "luaValidation"]),
     (&["provider", "cluster"], ["envoyDeployment", "envoyDaemonSet"]),
+    // Nothing scales what runs on every node.
+    (&["provider", "cluster"], ["envoyHpa", "envoyDaemonSet"]),
+    (&["provider", "cluster", "envoyPDB"], ["minAvailable", "maxUnavailable"]),
+    (&["provider", "cluster", "envoyDeployment", "container"], IMAGES),
+    (&["provider", "cluster", "envoyDaemonSet", "container"], IMAGES),
 ];
+const IMAGES: [&str; 2] = ["image", "imageRepository"];
 
 /// Members that refer to objects, which are beside the EdgeProxy that names them where no namespace is told.
 const REFERENCES: [&str; 3] = ["backendRef", "backendRefs", "clientCertificateRef"];
