@@ -94,7 +94,13 @@ fn held(holds: Holds, value: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
         Holds::List if !value.is_array() => "array",
         Holds::Texts if !value.is_object() => "object",
         Holds::Texts => {
-            for (name, value) in value.as_object().into_iter().flatten() {
+            // Nothing is read as an empty text there.
+            let said = value
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(_, value)| !value.is_null());
+            for (name, value) in said {
                 held(Holds::Text, value, &path.key(name), refusals);
             }
             return;

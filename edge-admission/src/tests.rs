@@ -144,7 +144,7 @@ fn names_and_labels_are_looked_at() {
         found[0].starts_with("metadata.name: Invalid value: \"No_Name\""),
         "{found:?}"
     );
-    object["metadata"] = json!({"name": "g", "annotations": {"a": 1}, "lables": {}, "creationTimestamp": "yesterday",
+    object["metadata"] = json!({"name": "g", "annotations": {"a": 1, "b": null}, "lables": {}, "creationTimestamp": "yesterday",
         "generation": 0.5, "finalizers": "f", "deletionTimestamp": null});
     let found = said(&object);
     for part in [

@@ -149,6 +149,8 @@ impl Walk {
         match fs::metadata(root) {
             Ok(meta) => return self.entry(root, &meta, Named::ByUser),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // What a link to nothing will lead to may come anywhere.
+                self.listing.is_partial |= root.is_symlink();
                 self.problem(root, "it doesn't exist; it will be read when it does".into());
             }
             Err(error) => self.unreadable(root, &error),

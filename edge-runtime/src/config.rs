@@ -139,7 +139,8 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
                 ))
             })?;
             // Whoever saves by truncating first is about to write; and nobody means the defaults by saying nothing.
-            if text.trim().is_empty() {
+            let is_nothing = |line: &str| line.is_empty() || line == "---" || line.starts_with('#');
+            if text.lines().all(|line| is_nothing(line.trim())) {
                 return Err(Error::Config(format!(
                     "{shown}: the file is empty; it must hold a configuration of kind EdgeGateway"
                 )));

@@ -139,8 +139,11 @@ fn is_same(a: Option<&Arc<Entry>>, b: Option<&Arc<Entry>>) -> bool {
 
 impl Piece {
     fn new(place: &Place, base: Option<Arc<Entry>>, patches: Vec<Patch>) -> Self {
-        let mut work = Work::open(place.0, base.as_ref());
-        let problems: Vec<_> = patches.iter().map(|patch| work.run(place, patch).err()).collect();
+        // What they make together counts: one may take away what the next puts back in another form.
+        let (mut work, mut problems) = Work::through(place, base.as_ref(), &patches, Judged::Together);
+        if !work.is_sound(place) {
+            (work, problems) = Work::through(place, base.as_ref(), &patches, Judged::OneByOne);
+        }
         let result = work.close(place, base.as_deref(), &patches, &problems);
         Self {
             base,
@@ -149,6 +152,15 @@ impl Piece {
             problems,
         }
     }
+}
+
+/// When the values that patches make are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    /// When all have run.
+    Together,
+    /// Behind each, so that the one at fault is known and left out.
+    OneByOne,
 }
 
 /// A resource as its patches have left it so far.
@@ -168,7 +180,27 @@ impl Work {
         }
     }
 
-    fn run(&mut self, place: &Place, patch: &Patch) -> Result<(), PatchProblem> {
+    /// Runs patches in order; a problem is that of the patch in its place.
+    fn through(
+        place: &Place,
+        base: Option<&Arc<Entry>>,
+        patches: &[Patch],
+        judged: Judged,
+    ) -> (Self, Vec<Option<PatchProblem>>) {
+        let mut work = Self::open(place.0, base);
+        let problems = patches
+            .iter()
+            .map(|patch| work.run(place, patch, judged).err())
+            .collect();
+        (work, problems)
+    }
+
+    /// Whether Envoy takes the values that there are.
+    fn is_sound(&self, place: &Place) -> bool {
+        self.bytes.as_deref().is_none_or(|bytes| judge(place, bytes).is_ok())
+    }
+
+    fn run(&mut self, place: &Place, patch: &Patch, judged: Judged) -> Result<(), PatchProblem> {
         let value = self.value.as_ref().map_err(Clone::clone)?;
         let changed = operation::change(value.as_ref(), patch)?;
         if value.as_ref() == Some(&changed) {
@@ -184,7 +216,9 @@ impl Work {
             );
             return Err(PatchProblem::Invalid(message));
         }
-        judge(place, &bytes)?;
+        if judged == Judged::OneByOne {
+            judge(place, &bytes)?;
+        }
         self.value = Ok(Some(value));
         self.bytes = Some(bytes);
         Ok(())

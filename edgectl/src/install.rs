@@ -5,8 +5,9 @@
 //! them know it.
 
 use crate::cluster::{Connection, client, inventory::Inventory, objects::Objects, progress::Progress};
-use anyhow::{Context, Result, bail};
-use edge_translate::{config, load::Source};
+use anyhow::{Context, Result, ensure};
+use edge_translate::{Settings, config, load::Source};
+use edge_xds::bootstrap;
 use serde_json::Value;
 use std::{
     fs,
@@ -37,10 +38,10 @@ pub const INSTANCE: &str = "app.kubernetes.io/instance";
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
     /// Name of the installation.
-    #[arg(long, default_value = "edge-gateway", value_parser = label)]
+    #[arg(long, default_value = "edge-gateway", value_parser = subdomain)]
     pub name: String,
     /// Namespace of the controller; each tenant has its own.
-    #[arg(short, long, default_value = "edge-gateway-system", value_parser = label)]
+    #[arg(short, long, default_value = "edge-gateway-system", value_parser = subdomain)]
     pub namespace: String,
     /// Longest wait for each step.
     #[arg(long, default_value = "300s", value_parser = duration)]
@@ -114,6 +115,12 @@ fn label(text: &str) -> Result<String, String> {
     }
 }
 
+/// A name of an installation, of which others are made; as Helm has it, with dots.
+fn subdomain(text: &str) -> Result<String, String> {
+    text.split('.').try_for_each(|part| label(part).map(drop))?;
+    Ok(text.to_owned())
+}
+
 /// A time such as `300s` or `5m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -182,13 +189,20 @@ fn check_configuration(objects: &[Value]) -> Result<()> {
             name: "edge-gateway.yaml",
             text,
         };
-        if let Err(findings) = config::parse(&source) {
-            let told: Vec<String> = findings.iter().map(|finding| finding.message.clone()).collect();
-            bail!(
-                "the controller would refuse its configuration (config.edgeGateway): {}",
-                told.join("; ")
-            );
-        }
+        let told: Vec<String> = match config::parse(&source) {
+            Ok(config) => {
+                let refused = edge_admission::configuration(&source).into_iter();
+                let default = Settings::of(&config, Some(bootstrap::check)).check_default_proxy();
+                let refused = refused.map(|finding| finding.message);
+                refused.chain(default.err()).collect()
+            }
+            Err(findings) => findings.into_iter().map(|finding| finding.message).collect(),
+        };
+        ensure!(
+            told.is_empty(),
+            "the controller would refuse its configuration (config.edgeGateway): {}",
+            told.join("; ")
+        );
     }
     Ok(())
 }

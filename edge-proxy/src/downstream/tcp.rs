@@ -257,7 +257,10 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Opt
 /// The host that a client asks for by server name; none where it asks for nobody, or that can't be resolved.
 async fn named(upstreams: &Upstreams, entry: &ClusterEntry, arrived: &Arrived, port: u16) -> Option<Arc<Host>> {
     let name = arrived.server_name.as_deref()?;
-    upstreams.names.host_at(entry, name, port).await.ok()
+    // The turn of one who asks for the same name counts, too: nobody waits longer than for an answer.
+    let patience = entry.cluster.naming.as_ref()?.timeout;
+    let found = tokio::time::timeout(patience, upstreams.names.host_at(entry, name, port)).await;
+    found.ok()?.ok()
 }
 
 /// A byte stream that counts what passes and moves the idle deadline.

@@ -178,7 +178,11 @@ impl AsyncRead for Moving<'_> {
         let came = buf.filled().len() - before;
         self.exchange.took(came);
         if came == 0 && polled.is_ready() {
-            self.end(Side::Backend);
+            match (&self.io, &polled) {
+                // A stream has an end of its own: nothing broke off.
+                (BackendEnd::Stream(_), Poll::Ready(Ok(()))) => self.ended = true,
+                _ => self.end(Side::Backend),
+            }
         }
         polled
     }

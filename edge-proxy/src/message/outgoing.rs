@@ -72,7 +72,11 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
         true => headers.insert(header::TE, HeaderValue::from_static("trailers")),
         false => headers.remove(header::TE),
     };
-    announce_length(&method, &body, &mut headers);
+    // What passes a tunnel is no content (RFC 9110 §9.3.6), whatever length an empty request may have named.
+    match extras.upgrade.is_some() || method == Method::CONNECT {
+        true => drop(headers.remove(header::CONTENT_LENGTH)),
+        false => announce_length(&method, &body, &mut headers),
+    }
     let mut parts = http::uri::Parts::default();
     parts.authority = Some(Authority::try_from(authority.as_bytes()).map_err(|_| Fault::BadRequest)?);
     // CONNECT itself only says whom the tunnel is to (RFC 9113 §8.5).

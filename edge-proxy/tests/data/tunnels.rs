@@ -258,6 +258,26 @@ fn a_websocket_to_a_backend_in_http2_is_an_extended_connect() {
     });
 }
 
+/// As kubectl opens its streams. A tunnel that said so would end at its first byte.
+#[test]
+fn the_length_of_an_empty_request_for_an_upgrade_is_none_of_the_tunnel() {
+    run(async {
+        let (backend, mut seen) = echo_in_streams(StatusCode::OK, true).await;
+        let proxy = proxy_to_streams(backend);
+        for method in [Method::GET, Method::POST] {
+            let mut request = websocket();
+            *request.method_mut() = method;
+            request
+                .headers_mut()
+                .insert("content-length", HeaderValue::from_static("0"));
+            let response = proxy.http1().await.0.send_request(request).await.unwrap();
+            assert_eq!(response.status(), 101);
+            assert_eq!(tunnelled(response, b"hello").await, "heard hello");
+            assert!(!seen.recv().await.unwrap().headers.contains_key("content-length"));
+        }
+    });
+}
+
 #[test]
 fn streams_of_clients_become_streams_to_backends() {
     run(async {

@@ -362,9 +362,11 @@ async fn a_file_that_is_being_written_is_waited_for() {
 #[test]
 fn an_empty_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let path = write(folder.path(), " \n");
-    let error = read(Some(&path), &Overrides::default()).unwrap_err().to_string();
-    assert!(error.contains("the file is empty"), "{error}");
+    for text in [" \n", "# all of it\n---\n"] {
+        let path = write(folder.path(), text);
+        let error = read(Some(&path), &Overrides::default()).unwrap_err().to_string();
+        assert!(error.contains("the file is empty"), "{error}");
+    }
 }
 
 #[test]

@@ -127,6 +127,11 @@ fn programmed(report: &Report, asked: &[Arc<str>], n_addresses: usize) -> Condit
             let message = format!("One or more Gateway addresses cannot be used: {unusable}");
             return no("AddressNotUsable", message);
         }
+        // Who shares a fleet shares its Service: while another's address keeps it from being changed, nobody's ports are.
+        (_, None) if let Some(refusal) = &report.asked.refusal => {
+            let message = format!("The infrastructure can't be made as it is asked for: {refusal}");
+            return no("Invalid", message);
+        }
         (Availability::Starting, None) => return no_resources("Proxy replicas unavailable"),
         (Availability::Unavailable(reason), None) => {
             return no_resources(format!("Proxy replicas unavailable: {reason}"));

@@ -282,6 +282,13 @@ fn addresses_that_are_not_given_are_said_before_what_follows_from_them() {
     // Another Gateway of the same fleet asks for nothing, and a third one for what there is.
     let (status, _, _, addresses) = told(&[], &missing);
     assert_eq!((&*status, &addresses[0]["value"]), ("True", &json!("127.0.0.1")));
+    // While the Service is refused for it, new ports of nobody come into force.
+    let (status, because, message, _) = told(&[], &|report| {
+        missing(report);
+        report.asked.refusal = Some("Service x: not in the range".into());
+    });
+    assert_eq!((&*status, &*because), ("False", "Invalid"));
+    assert!(message.ends_with("Service x: not in the range"), "{message}");
     let (status, _, _, addresses) = told(&["10.0.0.9"], &|report| {
         missing(report);
         report.asked.given = [("10.0.0.9".into(), [10, 0, 0, 9].into())].into();

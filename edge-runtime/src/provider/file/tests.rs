@@ -292,6 +292,24 @@ async fn what_comes_into_a_folder_behind_a_link_is_read() {
     rig.expect(&["three", "two"]).await;
 }
 
+#[tokio::test]
+async fn a_watched_folder_behind_a_link_that_vanishes_keeps_what_it_held() {
+    let mut rig = Rig::start(|folder| {
+        fs::create_dir(folder.join("release")).unwrap();
+        fs::write(folder.join("release/one.yaml"), service("one")).unwrap();
+        symlink("release", folder.join("current")).unwrap();
+        vec![folder.join("current")]
+    })
+    .await;
+    rig.expect(&["one"]).await;
+    fs::rename(rig.path("release"), rig.path("away")).unwrap();
+    rig.expect_finding("the folder is gone; what it held stays in force")
+        .await;
+    rig.write("away/two.yaml", &service("two"));
+    fs::rename(rig.path("away"), rig.path("release")).unwrap();
+    rig.expect(&["one", "two"]).await;
+}
+
 #[test]
 fn what_could_not_be_read_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();

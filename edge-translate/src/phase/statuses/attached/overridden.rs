@@ -149,7 +149,7 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
         .collect();
     // One that merges into the policy of another listener stands in place of this one, as that does.
     let heirs = heirs(reader, policy, &merging);
-    others.retain(|below| !heirs.contains(&below.listener) || !merging.contains(below));
+    others.retain(|below| !heirs.contains(&below.listener) || !merges(reader, below.policy));
     for below in others {
         let route = name(reader, below.route.id);
         match below.rule {
