@@ -7,9 +7,12 @@ use crate::{
     refusal::Refusal,
     text::place,
 };
-use edge_translate::load::{
-    Limits, LoadFinding, Severity, Source,
-    tree::{Tree, trees},
+use edge_translate::{
+    config::{EdgeGateway, Remarks, parse_and_judge},
+    load::{
+        Limits, LoadFinding, Severity, Source,
+        tree::{Tree, trees},
+    },
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -40,13 +43,33 @@ const RATE_LIMITS: [Part; 3] = [
     },
 ];
 
-/// All that an API server would refuse if it stood in an EdgeProxy. What isn't read as a configuration at all is for who reads it
-/// to tell.
-pub fn configuration(source: &Source<'_>) -> Vec<LoadFinding> {
+/// Reads a configuration file as the controller does, or says everything that is wrong with it: what it can't hold, and what an
+/// API server would refuse if it stood in an EdgeProxy. `remarks` are those of whoever runs by it.
+///
+/// # Errors
+/// Everything that is wrong, each with its place. A file that says nothing is no configuration: whoever saves by truncating
+/// first is about to write, and nobody means the defaults by that.
+pub fn configuration(
+    source: &Source<'_>,
+    remarks: Remarks,
+) -> Result<(EdgeGateway, Vec<LoadFinding>), Vec<LoadFinding>> {
+    let read = parse_and_judge(source, remarks)?;
     let (trees, _) = trees(source, &Limits::default());
     let Some(tree) = trees.first() else {
-        return Vec::new();
+        return Err(vec![LoadFinding {
+            severity: Severity::Error,
+            file: Arc::from(source.name),
+            line: 1,
+            column: 1,
+            object: None,
+            message: "the file is empty: it must hold a configuration of kind EdgeGateway".to_owned(),
+        }]);
     };
+    let refused = refused(source, tree);
+    if refused.is_empty() { Ok(read) } else { Err(refused) }
+}
+
+fn refused(source: &Source<'_>, tree: &Tree<'_>) -> Vec<LoadFinding> {
     let file = tree.value();
     let parts = [&OWN[..], &RATE_LIMITS];
     parts
@@ -118,7 +141,18 @@ mod tests {
             name: "c.yaml",
             text: &text,
         };
-        configuration(&source).iter().map(ToString::to_string).collect()
+        let (trees, _) = trees(&source, &Limits::default());
+        refused(&source, &trees[0]).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_is_none() {
+        for text in ["", " \n", "# all of it\n---\n"] {
+            let refused = configuration(&Source { name: "c.yaml", text }, |_| Vec::new()).unwrap_err();
+            let told: Vec<String> = refused.iter().map(ToString::to_string).collect();
+            let expected = "c.yaml:1:1: error: the file is empty: it must hold a configuration of kind EdgeGateway";
+            assert_eq!(told, [expected], "{text:?}");
+        }
     }
 
     #[test]
@@ -169,16 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_valid_or_nothing_is_no_fault() {
+    fn what_is_valid_is_no_fault() {
         for fields in [
             "",
             "edgeProxy:",
             "edgeProxy: {concurrency: 2, extraArgs: [--x], logging: {level: {default: warn}}}",
             "provider: {type: Cluster, cluster: {rateLimitDeployment: {replicas: 2}, rateLimitPDB: {minAvailable: 1}}}",
-            "[",
         ] {
             assert_eq!(told(fields), [""; 0], "{fields}");
         }
-        assert_eq!(configuration(&Source { name: "", text: "" }), []);
     }
 }

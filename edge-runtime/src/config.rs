@@ -18,7 +18,6 @@ use edge_translate::{
     config::{
         EdgeGateway, LogEncoder,
         extension::custom_kinds,
-        parse_and_judge,
         provider::{HostInfrastructure, InfrastructureProviderType, ProviderType, ResourceProviderType},
     },
     load::{LoadFinding, Source},
@@ -128,39 +127,25 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
         source,
     })?;
     let folder = absolute.parent().unwrap_or(&absolute).to_owned();
-    let (text, name) = match path {
-        None => (String::new(), String::new()),
-        Some(path) => {
-            let shown = path.display().to_string();
-            let text = fs::read_to_string(path).map_err(|error| {
-                let reason = describe(&error);
-                Error::Config(format!(
-                    "{shown}: {reason}; --config-path must name a file of kind EdgeGateway"
-                ))
-            })?;
-            // Whoever saves by truncating first is about to write; and nobody means the defaults by saying nothing.
-            let is_nothing = |line: &str| line.is_empty() || line == "---" || line.starts_with('#');
-            if text.lines().all(|line| is_nothing(line.trim())) {
-                return Err(Error::Config(format!(
-                    "{shown}: the file is empty; it must hold a configuration of kind EdgeGateway"
-                )));
-            }
-            (text, shown)
-        }
+    let Some(path) = path else {
+        let (file, name) = (EdgeGateway::default(), String::new());
+        return Reading { file, name, folder }.config(overrides, Vec::new());
     };
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| {
+        let reason = describe(&error);
+        Error::Config(format!(
+            "{name}: {reason}; --config-path must name a file of kind EdgeGateway"
+        ))
+    })?;
     let source = Source {
         name: &name,
         text: &text,
     };
-    let told = |findings: Vec<LoadFinding>| {
+    let (file, remarks) = edge_admission::configuration(&source, unused::unused).map_err(|findings| {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Error::Config(lines.join("\n"))
-    };
-    let (file, remarks) = parse_and_judge(&source, unused::unused).map_err(told)?;
-    let refused = edge_admission::configuration(&source);
-    if !refused.is_empty() {
-        return Err(told(refused));
-    }
+    })?;
     let reading = Reading { file, name, folder };
     reading.config(overrides, remarks)
 }

@@ -20,7 +20,7 @@ use crate::config::extension::ExtensionManager;
 use crate::config::provider::{InfrastructureProvider, Provider};
 use crate::config::service::{Admin, RateLimit, Telemetry, XdsServer};
 
-pub use crate::config::parse::{parse, parse_and_judge};
+pub use crate::config::parse::{Remarks, parse, parse_and_judge};
 
 /// The controller's name unless the file gives another.
 pub const DEFAULT_CONTROLLER_NAME: &str = "gateway.edge/gatewayclass-controller";

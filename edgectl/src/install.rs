@@ -6,7 +6,7 @@
 
 use crate::cluster::{Connection, client, inventory::Inventory, objects::Objects, progress::Progress};
 use anyhow::{Context, Result, ensure};
-use edge_translate::{Settings, config, load::Source};
+use edge_translate::{Settings, load::Source};
 use edge_xds::bootstrap;
 use serde_json::Value;
 use std::{
@@ -189,12 +189,10 @@ fn check_configuration(objects: &[Value]) -> Result<()> {
             name: "edge-gateway.yaml",
             text,
         };
-        let told: Vec<String> = match config::parse(&source) {
-            Ok(config) => {
-                let refused = edge_admission::configuration(&source).into_iter();
+        let told: Vec<String> = match edge_admission::configuration(&source, |_| Vec::new()) {
+            Ok((config, _)) => {
                 let default = Settings::of(&config, Some(bootstrap::check)).check_default_proxy();
-                let refused = refused.map(|finding| finding.message);
-                refused.chain(default.err()).collect()
+                default.err().into_iter().collect()
             }
             Err(findings) => findings.into_iter().map(|finding| finding.message).collect(),
         };

@@ -1,7 +1,8 @@
 //! Upgraded connections: bytes both ways until one side ends.
 //!
 //! What: after a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
-//! each other. Each side speaks its own version of HTTP: a stream of one may be a connection of the other. A tunnel in which nothing moves ends by the stream's idle timeout.
+//! each other. Each side speaks its own version of HTTP: a stream of one may be a connection of the other. A tunnel in
+//! which nothing moves ends by the stream's idle timeout.
 
 use std::io;
 use std::pin::Pin;

@@ -263,7 +263,7 @@ impl Reader {
         self.folders.retain(|folder| roots.contains(folder));
         for root in roots {
             // It may be named by a link, or with dots in it.
-            if root.canonicalize().is_ok_and(|real| listing.folders.contains(&real)) && root.is_dir() {
+            if root.canonicalize().is_ok_and(|real| listing.folders.contains(&real)) {
                 self.folders.insert(root.clone());
             } else if listing.problems.contains_key(root) && self.folders.contains(root) {
                 let problem = "the folder is gone; what it held stays in force until it is back. To remove its objects, \

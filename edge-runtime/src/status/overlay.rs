@@ -118,20 +118,18 @@ fn address(address: &Address) -> Value {
 
 fn programmed(report: &Report, asked: &[Arc<str>], n_addresses: usize) -> Condition {
     let no = |reason: &'static str, message: String| Condition::no(PROGRAMMED, reason, message);
+    let impossible = |why: &str| {
+        let message = format!("The infrastructure can't be made as it is asked for: {why}");
+        no("Invalid", message)
+    };
     let available = match (&report.availability, report.asked.unusable(asked)) {
-        (Availability::Failed(reason), _) => {
-            let message = format!("The infrastructure can't be made as it is asked for: {reason}");
-            return no("Invalid", message);
-        }
+        (Availability::Failed(reason), _) => return impossible(reason),
         (_, Some(unusable)) => {
             let message = format!("One or more Gateway addresses cannot be used: {unusable}");
             return no("AddressNotUsable", message);
         }
         // Who shares a fleet shares its Service: while another's address keeps it from being changed, nobody's ports are.
-        (_, None) if let Some(refusal) = &report.asked.refusal => {
-            let message = format!("The infrastructure can't be made as it is asked for: {refusal}");
-            return no("Invalid", message);
-        }
+        (_, None) if let Some(refusal) = &report.asked.refusal => return impossible(refusal),
         (Availability::Starting, None) => return no_resources("Proxy replicas unavailable"),
         (Availability::Unavailable(reason), None) => {
             return no_resources(format!("Proxy replicas unavailable: {reason}"));

@@ -235,6 +235,25 @@ mod tests {
         }
     }
 
+    /// What is empty may stand at one address whatever it is, and two kinds of it are two things.
+    #[test]
+    fn effects_of_two_kinds_are_never_taken_for_each_other() {
+        let mut sharing = Sharing::default();
+        let effects = [
+            FilterEffect::Override(Arc::default()),
+            FilterEffect::ExternalAuth(Arc::default()),
+        ];
+        let holders = effects.clone();
+        for (effect, byte) in holders.iter().zip([1, 2]) {
+            let first = sharing.effect(effect, |out| out.push(byte)).unwrap();
+            assert_eq!(**first, [byte]);
+            let again = sharing.effect(effect, |_| unreachable!()).unwrap();
+            assert!(Arc::ptr_eq(&first, &again));
+        }
+        drop((effects, holders));
+        assert_eq!(sharing.effect(&FilterEffect::On, |_| unreachable!()), None);
+    }
+
     #[test]
     fn what_routes_have_in_common_is_encoded_once_while_somebody_has_it() {
         let mut sharing = Sharing::default();

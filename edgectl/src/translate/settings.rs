@@ -1,11 +1,7 @@
 //! Settings of the translation, as the controller would have them.
 
 use anyhow::{Context, Result, bail};
-use edge_translate::{
-    Platform, Settings,
-    config::{EdgeGateway, parse},
-    load::Source,
-};
+use edge_translate::{Platform, Settings, config::EdgeGateway, load::Source};
 use edge_xds::bootstrap;
 use std::{
     fs,
@@ -32,12 +28,8 @@ pub(super) fn of_file(path: &Path) -> Result<Settings> {
         name: &name,
         text: &text,
     };
-    let read = parse(&source).and_then(|config| match edge_admission::configuration(&source) {
-        refused if refused.is_empty() => Ok(config),
-        refused => Err(refused),
-    });
-    match read {
-        Ok(config) => {
+    match edge_admission::configuration(&source, |_| Vec::new()) {
+        Ok((config, _)) => {
             warn_of_extensions(&name, &config)?;
             Ok(Settings::of(&config, Some(bootstrap::check)).with_object_check(edge_infra::check))
         }

@@ -15,6 +15,9 @@ use crate::{
 };
 use edge_ir::{AppProtocol, Probe};
 
+/// Whose words they are.
+const KIND: Kind = Kind::BackendTrafficPolicy;
+
 /// What has no effect on a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Futile {
@@ -89,7 +92,6 @@ pub(in crate::phase::routes) fn at(
     attachment: &Attachment,
     binding: &Binding,
 ) -> Vec<(Id, InVain)> {
-    const KIND: Kind = Kind::BackendTrafficPolicy;
     let held = attachments.held.as_deref();
     let listener = attachment.listener;
     let above = || {
@@ -117,7 +119,6 @@ pub(in crate::phase::routes) fn at(
 impl InVain {
     /// Whether it is said by the policy that is told, and not by the one of the route through which it reaches the rule.
     pub(crate) fn is_own(&self, reader: &Reader<'_>) -> bool {
-        const KIND: Kind = Kind::BackendTrafficPolicy;
         self.through.is_none_or(|id| match reader.object(KIND, id) {
             Some(Object::BackendTrafficPolicy(policy)) => {
                 merges(reader, PolicyId { kind: KIND, id }) && !says(&policy.spec, self.what)
