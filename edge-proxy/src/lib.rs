@@ -27,6 +27,7 @@ mod health;
 mod http;
 pub mod http1;
 mod http2;
+mod lines;
 mod local;
 pub mod log_files;
 pub mod logging;

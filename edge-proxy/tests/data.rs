@@ -37,6 +37,8 @@ mod routing;
 mod smuggling;
 #[path = "data/support.rs"]
 mod support;
+#[path = "data/tokens.rs"]
+mod tokens;
 #[path = "data/tunnels.rs"]
 mod tunnels;
 #[path = "data/unread.rs"]

@@ -118,12 +118,12 @@ impl HttpFilter {
                 FilterKind::Cors
                 | FilterKind::Session
                 | FilterKind::RateLimitService(_)
-                | FilterKind::Tokens(_)
                 | FilterKind::Rbac(None)
                 | FilterKind::LocalRateLimit(None)
                 | FilterKind::Admission(None)
                 | FilterKind::Bandwidth(None)
                 | FilterKind::CustomResponses(None) => false,
+                FilterKind::Tokens(tokens) => !tokens.telling.is_empty(),
                 FilterKind::Fault(faults) => faults.delay.is_some() || faults.abort.is_some(),
                 FilterKind::HeaderMutation(edits) => !edits.request.is_empty() || !edits.response.is_empty(),
                 _ => true,

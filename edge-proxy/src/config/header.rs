@@ -72,7 +72,7 @@ pub enum HeaderField {
     Authority,
     /// `:scheme`
     Scheme,
-    /// An ordinary header; several values are joined by `,`.
+    /// An ordinary header. A condition asks each of its lines; where one text is wanted they are joined by `,`.
     Named(HeaderName),
 }
 

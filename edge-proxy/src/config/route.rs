@@ -192,6 +192,17 @@ impl Route {
     }
 }
 
+impl Forward {
+    /// The edits of responses to a request with this random number, by a route that does this.
+    pub fn response_edits<'a>(&'a self, route: &'a Route, random: u64) -> &'a HeaderSteps {
+        let choice = match &self.clusters {
+            ClusterChoice::Weighted(weighted) => weighted.entry(random),
+            ClusterChoice::Single(_) | ClusterChoice::Header(_) => None,
+        };
+        choice.map_or(&route.response_headers, |choice| &choice.response_headers)
+    }
+}
+
 impl WeightedClusters {
     /// The entry for a request. It is chosen by other bits of its random number than a fraction on the same route looks at.
     pub fn entry(&self, random: u64) -> Option<&WeightedCluster> {

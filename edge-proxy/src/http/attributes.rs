@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use http::{HeaderMap, HeaderValue, Method, Version};
+use http::{Method, Version};
 use jiff::Timestamp;
 
 use crate::connection::Connection;
 use crate::expression::{Attribute, Facts, Field, FieldName, Message, Metadata, Value};
 use crate::http::Arrived;
+use crate::lines::joined;
 use crate::message::head::Head;
 
 /// A request, and what filters before this one have found out about it.
@@ -81,13 +82,6 @@ impl Facts for Attributes<'_> {
     fn metadata(&self) -> Option<&Metadata> {
         Some(&self.arrived.metadata)
     }
-}
-
-fn joined<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<Cow<'h, str>> {
-    let text = |value: &'h HeaderValue| String::from_utf8_lossy(value.as_bytes());
-    let mut values = headers.get_all(name).iter();
-    let first = text(values.next()?);
-    Some(values.fold(first, |all, value| all + "," + text(value)))
 }
 
 /// Whose request it is. Of a client behind other proxies nobody knows the port.

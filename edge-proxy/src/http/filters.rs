@@ -102,7 +102,7 @@ enum Step<'a> {
     ApiKeyAuth(&'a ApiKeyAuth, Option<&'a ApiKeyAuth>),
     Login(Box<LoggingIn<'a>>),
     Places(&'a Places),
-    Tokens(&'a Tokens, &'a Asked),
+    Tokens(&'a Tokens, Option<&'a Asked>),
     Rbac(&'a AccessRules),
     LocalRateLimit(Limited<'a>),
     /// Boxed: it is large, and few requests have one.
@@ -129,14 +129,21 @@ pub(crate) enum Flow {
     Continue,
     /// To the next one of its route, which may be another than before.
     Reroute,
-    /// It is answered.
+    /// The proxy answers it, as it answers what no backend does: what its route says of responses is said of this one.
     Answer(Box<Response<ResponseBody>>),
+    /// The filter answers it all by itself.
+    AnswerItself(Box<Response<ResponseBody>>),
 }
 
 impl Flow {
     /// This is the answer.
     fn answer(response: Response<ResponseBody>) -> Self {
         Self::Answer(Box::new(response))
+    }
+
+    /// This is the answer, and the filter has said all of it.
+    fn answer_itself(response: Response<ResponseBody>) -> Self {
+        Self::AnswerItself(Box::new(response))
     }
 
     /// The answer of a filter that lets nothing pass.
@@ -257,7 +264,12 @@ impl<'a> Chain<'a> {
                     self.steps.truncate(at);
                     self.extend(place + 1, &site.manager.filters, destination, &arrived.head);
                 }
-                Flow::Answer(response) => {
+                Flow::Answer(mut response) => {
+                    destination.edit_own(response.headers_mut(), &exchange, &arrived.head);
+                    answer = Some(*response);
+                    break;
+                }
+                Flow::AnswerItself(response) => {
                     answer = Some(*response);
                     break;
                 }
@@ -270,7 +282,7 @@ impl<'a> Chain<'a> {
         };
         for (_, step) in self.steps.iter_mut().rev() {
             response = match step {
-                Step::CustomResponse(replacing) => match replacing.response(&exchange, response) {
+                Step::CustomResponse(replacing) => match replacing.response(&exchange, destination, response) {
                     Replaced::By(response) => response,
                     Replaced::Elsewhere(response, elsewhere) => {
                         Box::pin(ask_elsewhere(site, &exchange, response, *elsewhere)).await
@@ -351,8 +363,8 @@ impl<'a> Step<'a> {
             (Kind::ApiKeyAuth(auth), Some(Of::ApiKeyAuth(own))) => Some(Self::ApiKeyAuth(auth, Some(own))),
             (Kind::Login(login), None) => Some(Self::Login(Box::new(LoggingIn::new(login)))),
             (Kind::Places(places), None) => Some(Self::Places(places)),
-            (Kind::Tokens(_), None) => None,
-            (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, asked)),
+            (Kind::Tokens(tokens), None) => (!tokens.telling.is_empty()).then_some(Self::Tokens(tokens, None)),
+            (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, Some(asked))),
             (Kind::Rbac(rules), None) | (Kind::Rbac(_), Some(Of::Rbac(rules))) => rules.as_ref().map(Self::Rbac),
             (Kind::LocalRateLimit(limits), None) | (Kind::LocalRateLimit(_), Some(Of::LocalRateLimit(limits))) => {
                 let limits = limits.as_ref();
@@ -427,7 +439,7 @@ impl<'a> Step<'a> {
             Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
             Self::Login(logging_in) => return logging_in.request(arrived).await,
             Self::Places(places) => places::request(places, arrived),
-            Self::Tokens(tokens, asked) => return jwt::request(tokens, asked, arrived).await,
+            Self::Tokens(tokens, asked) => return jwt::request(tokens, *asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),
             Self::GlobalRateLimit(counted) => return counted.request(arrived).await,

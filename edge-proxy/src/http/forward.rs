@@ -35,6 +35,7 @@ use crate::http::filters::session::Session;
 use crate::http::hashing::Hashed;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
+use crate::http::route::Destination;
 use crate::http::{Arrived, hashing, local_reply, mirror, rewrite};
 use crate::local::Pinned;
 use crate::message::body::{Arrival, RequestBody};
@@ -125,13 +126,13 @@ pub(crate) async fn forward(
         Ok(chosen) => chosen,
         Err(fault) => {
             connection.cells().no_cluster.inc();
-            return refuse(&exchange, fault, audience);
+            return refuse(&exchange, route, &head, fault, audience);
         }
     };
     exchange.note(|record| record.upstream.cluster = Some(Arc::clone(&chosen.entry.cluster)));
     let speak = match speak(&chosen, settings, &connection, notes.upgrade.as_deref()) {
         Ok(speak) => speak,
-        Err(fault) => return refuse(&exchange, fault, audience),
+        Err(fault) => return refuse(&exchange, route, &head, fault, audience),
     };
     if connection.manager().scheme == SchemeOverride::MatchUpstream {
         head.scheme = match chosen.entry.cluster.tls {
@@ -148,7 +149,7 @@ pub(crate) async fn forward(
     edits::edit_request(&mut head, chosen.request_edits, scene);
     let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
     if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
-        return refuse(&exchange, fault, audience);
+        return refuse(&exchange, route, &head, fault, audience);
     }
     let named = named::Named::of(&chosen.entry.cluster.named, &head, &metadata);
     let hashed = hashed(chosen.entry, settings, &connection, &head);
@@ -164,7 +165,7 @@ pub(crate) async fn forward(
         // Boxed: most requests ask for nobody.
         Some(_) => match Box::pin(resolve(&exchange, chosen.entry, &head, asks_for)).await {
             Ok(host) => Some(host),
-            Err(fault) => return refuse(&exchange, fault, audience),
+            Err(fault) => return refuse(&exchange, route, &head, fault, audience),
         },
     };
     let source = body_source(body, &arrival, settings, chosen.entry);
@@ -235,9 +236,11 @@ async fn resolve(
     .await
 }
 
-fn refuse(exchange: &Exchange, fault: Fault, audience: Audience) -> Response<ResponseBody> {
+fn refuse(exchange: &Exchange, route: &Route, head: &Head, fault: Fault, audience: Audience) -> Response<ResponseBody> {
     exchange.note(|record| record.fault(fault));
-    local_reply::of_fault(fault, audience)
+    let mut response = local_reply::of_fault(fault, audience);
+    Destination::Route(route).edit_own(response.headers_mut(), exchange, head);
+    response
 }
 
 /// A cluster and what comes with the choice.

@@ -61,10 +61,7 @@ pub(crate) async fn respond(
             connection.worker.numbers.value(millis),
         );
     }
-    if forwarding.settings.attempt_count_in_response {
-        headers.insert(manager.prefixed.attempt_count.clone(), HeaderValue::from(attempts));
-    }
-    edit(&mut headers, &forwarding, head);
+    dress(&mut headers, &forwarding, head, attempts);
     if let Some(session) = &forwarding.session {
         session.tell(&guard.pool().host, &mut headers);
     }
@@ -79,6 +76,15 @@ pub(crate) async fn respond(
         response.extensions_mut().insert(spelled);
     }
     response
+}
+
+/// What a route says on every response to what it has sent on, whoever answers.
+pub(super) fn dress(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head>, attempts: u32) {
+    if forwarding.settings.attempt_count_in_response {
+        let name = forwarding.exchange.connection.manager().prefixed.attempt_count.clone();
+        headers.insert(name, HeaderValue::from(attempts));
+    }
+    edit(headers, forwarding, head);
 }
 
 fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head>) {

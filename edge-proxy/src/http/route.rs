@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 
 use crate::access_log;
 use crate::config::filter::RouteFilters;
@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
+use crate::http::exchange::Exchange;
 use crate::http::filters::Chain;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, forward, local_reply, redirect_to, rewrite};
@@ -64,6 +65,21 @@ impl Destination<'_> {
         let exchange = &arrived.exchange;
         exchange.begin_trace(&mut arrived.head, route.and_then(|route| route.tracing.as_ref()));
         exchange.note(|record| record.route = route.map(|route| Arc::clone(&route.name)));
+    }
+
+    /// Makes the edits that a route wants of its backend's responses in an answer of the proxy's own in place of one: it
+    /// is what the client gets of the route (as from Envoy, where `sendLocalReply` lets the route finish the response).
+    pub(crate) fn edit_own(self, headers: &mut HeaderMap, exchange: &Exchange, head: &Head) {
+        let Self::Route(route) = self else { return };
+        let Action::Forward(settings) = &route.action else {
+            return;
+        };
+        let scene = Scene {
+            connection: &exchange.connection,
+            cluster: "",
+            route: &route.name,
+        };
+        edits::edit_response(headers, settings.response_edits(route, head.random), scene, head);
     }
 
     /// Whether a backend answers.

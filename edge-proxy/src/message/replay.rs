@@ -23,8 +23,11 @@ const PIECE: usize = 64;
 struct Kept {
     incoming: Incoming,
     arrival: Arrival,
+    /// Of the whole body, where the client told it: what has arrived of it says nothing of what a reading will give.
+    length: Option<u64>,
     chunks: Vec<Bytes>,
-    size: usize,
+    /// What the pieces cost, which is more than their bytes.
+    cost: usize,
     limit: usize,
     trailers: Option<HeaderMap>,
     ended: bool,
@@ -44,7 +47,6 @@ pub(crate) struct Reader {
     next: usize,
     pulls: Pull,
     trailers_read: bool,
-    length: Option<u64>,
 }
 
 /// Whether a reader takes from the client.
@@ -60,10 +62,11 @@ impl SharedBody {
     /// Keeps up to `limit` bytes.
     pub(crate) fn new(incoming: Incoming, arrival: Arrival, limit: usize) -> Self {
         Self(Rc::new(RefCell::new(Kept {
+            length: incoming.size_hint().exact(),
             incoming,
             arrival,
             chunks: Vec::new(),
-            size: 0,
+            cost: 0,
             limit,
             trailers: None,
             ended: false,
@@ -75,16 +78,11 @@ impl SharedBody {
 
     /// A reading from the beginning.
     pub(crate) fn reader(&self, pulls: Pull) -> Reader {
-        let length = {
-            let kept = self.0.borrow();
-            kept.incoming.size_hint().exact().map(|rest| rest + kept.size as u64)
-        };
         Reader {
             body: self.clone(),
             next: 0,
             pulls,
             trailers_read: false,
-            length,
         }
     }
 
@@ -145,7 +143,7 @@ impl Reader {
 
     /// The length of the whole body, if the client told it.
     pub(crate) fn size_hint(&self) -> SizeHint {
-        match self.length {
+        match self.body.0.borrow().length {
             Some(length) if self.next == 0 => SizeHint::with_exact(length),
             _ => SizeHint::default(),
         }
@@ -166,8 +164,8 @@ impl Kept {
         self.arrival.took(&frame);
         let passed = match frame.into_data() {
             Ok(chunk) => {
-                self.size += chunk.len() + PIECE;
-                if self.size > self.limit {
+                self.cost += chunk.len() + PIECE;
+                if self.cost > self.limit {
                     self.overflow();
                 }
                 if self.overflown {

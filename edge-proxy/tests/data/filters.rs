@@ -42,6 +42,7 @@ const CHAIN: &str = r#"
 const ROUTES: &str = r#"
 - match: {prefix: /basic}
   route: {cluster: c0}
+  response_headers_to_add: [{header: {key: x-route, value: r}}]
   typed_per_filter_config:
     envoy.filters.http.basic_auth:
       "@type": HTTP/basic_auth.v3.BasicAuthPerRoute
@@ -79,6 +80,7 @@ const ROUTES: &str = r#"
                   ids:
                   - {remote_ip: {address_prefix: 127.0.0.0, prefix_len: 8}}
                   - {not_id: {header: {name: x-bad, present_match: true}}}
+                  - {not_id: {header: {name: x-role, string_match: {exact: banned}}}}
                   - {not_id: {url_path: {path: {exact: /allow/not}}}}
 - match: {prefix: /http-fault}
   route: {cluster: c0}
@@ -135,9 +137,10 @@ const ROUTES: &str = r#"
   route: {cluster: c0}
 "#;
 
-struct Filtered {
-    proxy: Proxy,
-    backend: Backend,
+/// A proxy with filters before a backend that tells what it saw.
+pub(crate) struct Filtered {
+    pub(crate) proxy: Proxy,
+    pub(crate) backend: Backend,
 }
 
 /// A listener with these filters and routes. The name of a type is short above.
@@ -177,6 +180,10 @@ filter_chains:
 
 impl Filtered {
     async fn start() -> Self {
+        Self::with(CHAIN, ROUTES).await
+    }
+
+    pub(crate) async fn with(chain: &str, routes: &str) -> Self {
         let backend = Backend::start(Speaks::Http1, |request: &Request<bytes::Bytes>| {
             let mut seen: Vec<String> = request
                 .headers()
@@ -194,7 +201,7 @@ impl Filtered {
         })
         .await;
         let clusters = vec![entry(0, cluster(0), &[backend.address])];
-        let snapshot = snapshot_with(compiled(CHAIN, ROUTES), table("*", Vec::new()), clusters);
+        let snapshot = snapshot_with(compiled(chain, routes), table("*", Vec::new()), clusters);
         let proxy = Proxy::start(Config { snapshot, workers: 1 });
         Self { proxy, backend }
     }
@@ -217,12 +224,12 @@ impl Filtered {
         self.proxy.http1().await.send(request).await
     }
 
-    async fn get(&self, path: &str, fields: &[(&'static str, &'static str)]) -> Reply {
+    pub(crate) async fn get(&self, path: &str, fields: &[(&'static str, &'static str)]) -> Reply {
         self.ask(Method::GET, path, fields, "").await
     }
 
     /// What a GET is answered.
-    async fn told(&self, path: &str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
+    pub(crate) async fn told(&self, path: &str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
         let reply = self.get(path, fields).await;
         (reply.status, reply.text().to_owned())
     }
@@ -250,6 +257,8 @@ fn users_show_their_password() {
             assert_eq!((reply.status, reply.text()), (401, &*text), "{value:?}");
             let realm = reply.header("www-authenticate");
             assert_eq!(realm, "Basic realm=\"http://h.example/basic?a=b\"");
+            // It is an answer of the route, whoever gives it.
+            assert_eq!(reply.header("x-route"), "r");
         }
         assert_eq!(filtered.backend.requests(), 0);
         // What the client says of itself is overwritten.
@@ -258,6 +267,14 @@ fn users_show_their_password() {
         assert_eq!(told, (200, let_in.to_owned()));
         let reply = filtered.get("/basic", &[GRPC]).await;
         assert_eq!((reply.status, reply.header("grpc-status")), (200, "16"));
+        // A backend could choose the other one.
+        let (status, text) = filtered
+            .told("/basic", &[ANN, ("authorization", "Basic YW5uOng=")])
+            .await;
+        assert_eq!(
+            (status, text.ends_with("Invalid basic credential format.")),
+            (401, true)
+        );
     });
 }
 
@@ -311,6 +328,11 @@ fn rules_and_limits_answer_for_the_backend() {
         let denied = || (403, "RBAC: access denied".to_owned());
         assert_eq!(filtered.get("/allow", &[]).await.status, 200);
         assert_eq!(filtered.told("/allow", &[("x-bad", "1")]).await, denied());
+        // Each line counts.
+        for roles in [["banned", "x"], ["x", "banned"]] {
+            let told = filtered.told("/allow", &roles.map(|role| ("x-role", role))).await;
+            assert_eq!(told, denied());
+        }
         assert_eq!(filtered.told("/allow/not?q", &[]).await, denied());
         // What a client says of its address is not what it is.
         assert_eq!(

@@ -60,8 +60,10 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         let requirement = requirement(&list.field(name), one, &issuers, Among::Demands)?;
         Ok((name.as_str().into(), requirement))
     });
+    let telling = issuers.values().flat_map(|issuer| issuer.telling().cloned());
     Ok(FilterKind::Tokens(Tokens {
         requirements: requirements.collect::<Result<_, Rejection>>()?,
+        telling: telling.collect(),
     }))
 }
 

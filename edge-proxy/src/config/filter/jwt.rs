@@ -19,6 +19,8 @@ pub use remote::{Known, RemoteKeys};
 pub struct Tokens {
     /// What routes may ask for, by name.
     pub requirements: FxHashMap<Box<str>, Requirement>,
+    /// Headers in which backends are told what tokens say, of all issuers.
+    pub telling: Box<[HeaderName]>,
 }
 
 impl Tokens {
@@ -84,6 +86,14 @@ pub struct Issuer {
     pub claims: Box<[Claim]>,
     /// The routes are looked at again when a token is good.
     pub reroutes: bool,
+}
+
+impl Issuer {
+    /// Headers in which backends are told what its tokens say.
+    pub fn telling(&self) -> impl Iterator<Item = &HeaderName> {
+        let payload = self.payload.iter().map(|(name, _)| name);
+        payload.chain(self.claims.iter().map(|claim| &claim.header))
+    }
 }
 
 /// A header that tells the backend a claim.

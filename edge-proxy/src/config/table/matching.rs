@@ -1,13 +1,15 @@
 //! Evaluation of conditions against a request.
 
 use std::borrow::Cow;
+use std::iter;
 
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, Method};
 
 use crate::config::header::{HeaderCondition, HeaderField, HeaderTest};
 use crate::config::route::{CookieCondition, PathCondition, QueryCondition, Route};
 use crate::config::table::RequestView;
 use crate::cookies;
+use crate::lines::{joined, lines};
 
 impl PathCondition {
     /// Whether a path (without query) fits.
@@ -75,37 +77,43 @@ impl Route {
 impl HeaderCondition {
     /// Whether the condition holds for a request.
     pub fn holds(&self, request: &RequestView<'_>) -> bool {
-        self.holds_for(value_of(&self.field, request))
+        match &self.field {
+            HeaderField::Named(name) => self.holds_for(lines(request.headers, name)),
+            field => self.holds_for(value_of(field, request)),
+        }
     }
 
     /// Whether the condition holds for the fields of a response.
     pub fn holds_in(&self, fields: &HeaderMap) -> bool {
-        self.holds_for(match &self.field {
-            HeaderField::Named(name) => joined(fields, name),
+        match &self.field {
+            HeaderField::Named(name) => self.holds_for(lines(fields, name)),
             // Only requests have those.
-            _ => None,
-        })
+            _ => self.holds_for(None),
+        }
     }
 
-    fn holds_for(&self, value: Option<Cow<'_, str>>) -> bool {
-        let value = if self.missing_as_empty {
-            Some(value.unwrap_or(Cow::Borrowed("")))
-        } else {
-            value
-        };
-        match (&self.test, value) {
-            (HeaderTest::Present, value) => value.is_some() != self.invert,
-            (HeaderTest::Absent, value) => value.is_none() != self.invert,
+    /// As in Envoy each line of a field is asked by itself, and one that passes the test is enough: joined lines would
+    /// hide a forbidden value beside another.
+    fn holds_for<'v>(&self, lines: impl IntoIterator<Item = Cow<'v, str>>) -> bool {
+        let mut lines = lines.into_iter();
+        let Some(first) = lines.next().or(self.missing_as_empty.then_some(Cow::Borrowed(""))) else {
             // A missing header meets no condition on its value, inverted or not (Envoy's HeaderUtility).
-            (_, None) => false,
-            (HeaderTest::Value(condition), Some(value)) => condition.matches(&value) != self.invert,
-            (HeaderTest::Range(start, end), Some(value)) => {
-                value
-                    .parse::<i64>()
-                    .is_ok_and(|number| (*start..*end).contains(&number))
-                    != self.invert
-            }
-        }
+            return match self.test {
+                HeaderTest::Present => self.invert,
+                HeaderTest::Absent => !self.invert,
+                _ => false,
+            };
+        };
+        let passes = match &self.test {
+            HeaderTest::Present => true,
+            HeaderTest::Absent => false,
+            HeaderTest::Value(condition) => iter::once(first).chain(lines).any(|line| condition.matches(&line)),
+            HeaderTest::Range(start, end) => iter::once(first).chain(lines).any(|line| {
+                let number = line.parse::<i64>();
+                number.is_ok_and(|number| (*start..*end).contains(&number))
+            }),
+        };
+        passes != self.invert
     }
 }
 
@@ -120,21 +128,6 @@ pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Co
         HeaderField::Scheme => Some(Cow::Borrowed(request.scheme)),
         HeaderField::Named(name) => joined(request.headers, name),
     }
-}
-
-/// All values of a header, with `,` between.
-fn joined<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {
-    let mut values = fields.get_all(name).iter();
-    let first = String::from_utf8_lossy(values.next()?.as_bytes());
-    let Some(second) = values.next() else {
-        return Some(first);
-    };
-    let mut joined = first.into_owned();
-    for value in std::iter::once(second).chain(values) {
-        joined.push(',');
-        joined.push_str(&String::from_utf8_lossy(value.as_bytes()));
-    }
-    Some(Cow::Owned(joined))
 }
 
 pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {

@@ -94,9 +94,41 @@ fn a_route_whose_header_condition_fails_leaves_the_request_to_the_next() {
     headers.append("x-a", HeaderValue::from_static("2"));
     assert_eq!(
         host.find(&view("/a", &headers)).map(|route| &*route.name),
-        Some("without"),
-        "values are joined"
+        Some("with"),
+        "each line is asked"
     );
+}
+
+/// What Envoy 1.40 does with the same matchers.
+#[test]
+fn one_line_of_several_is_enough_for_a_condition() {
+    let condition = |test: &HeaderTest, invert| HeaderCondition {
+        field: HeaderField::Named(http::HeaderName::from_static("x-a")),
+        test: test.clone(),
+        invert,
+        missing_as_empty: false,
+    };
+    let mut headers = HeaderMap::new();
+    for value in ["1", "23"] {
+        headers.append("x-a", HeaderValue::from_static(value));
+    }
+    let exactly = |text: &str| HeaderTest::Value(StringCondition::Exact(text.into()));
+    for (test, holds) in [
+        (exactly("1"), true),
+        (exactly("23"), true),
+        (exactly("1,23"), false),
+        (HeaderTest::Value(StringCondition::Prefix("2".into())), true),
+        (HeaderTest::Range(20, 30), true),
+        (HeaderTest::Range(2, 20), false),
+        (HeaderTest::Present, true),
+        (HeaderTest::Absent, false),
+    ] {
+        for invert in [false, true] {
+            let condition = condition(&test, invert);
+            assert_eq!(condition.holds_in(&headers), holds != invert, "{condition:?}");
+            assert_eq!(condition.holds(&view("/", &headers)), holds != invert, "{condition:?}");
+        }
+    }
 }
 
 #[test]

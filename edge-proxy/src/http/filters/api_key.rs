@@ -68,12 +68,7 @@ fn key<'h>(source: &KeySource, head: &'h Head) -> Option<Cow<'h, str>> {
 fn hide(source: &KeySource, head: &mut Head) {
     match source {
         KeySource::Header(name) => drop(head.headers.remove(name)),
-        KeySource::Query(name) => {
-            if let Some(target) = query::without(head.target.as_str(), name) {
-                // What is left of a good target is one.
-                let _ = head.set_target(&target);
-            }
-        }
+        KeySource::Query(name) => query::take_out(name, head),
         KeySource::Cookie(name) => {
             let left = cookies::without(&head.headers, name);
             head.headers.remove(header::COOKIE);

@@ -10,6 +10,7 @@ use sha1::{Digest, Sha1};
 use crate::config::filter::basic_auth::{BasicAuth, Users};
 use crate::http::Arrived;
 use crate::http::filters::{Flow, realm};
+use crate::lines::joined;
 
 /// With padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -36,14 +37,15 @@ pub(super) fn request(filter: &BasicAuth, users: Option<&Users>, arrived: &mut A
 
 /// The user of a request, or why there is none.
 fn user(filter: &BasicAuth, users: &Users, arrived: &Arrived<'_>) -> Result<String, (&'static str, &'static str)> {
-    let Some(value) = arrived.head.headers.get(&filter.carrier) else {
+    // Of several lines a backend could choose another one: together they are no credentials.
+    let Some(value) = joined(&arrived.head.headers, &filter.carrier) else {
         return Err((
             "User authentication failed. Missing username and password.",
             "no_credential_for_basic_auth",
         ));
     };
     // Envoy knows the scheme by these letters alone, though its case means nothing (RFC 9110 §11.1).
-    let Some(encoded) = value.as_bytes().strip_prefix(b"Basic ") else {
+    let Some(encoded) = value.strip_prefix("Basic ") else {
         return Err((
             "User authentication failed. Expected 'Basic' authentication scheme.",
             "invalid_scheme_for_basic_auth",

@@ -7,6 +7,7 @@
 mod choice;
 mod encode;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -20,6 +21,7 @@ use crate::config::filter::compression::Compressor;
 use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
+use crate::lines::joined;
 use choice::Decision;
 use encode::{EncodedBody, Encoder};
 
@@ -59,7 +61,7 @@ impl<'a> Compressing<'a> {
     /// Notes what the client takes.
     pub(super) fn request(&mut self, arrived: &mut Arrived<'_>) {
         let fields = &mut arrived.head.headers;
-        self.accepted = joined(fields, ACCEPT_ENCODING);
+        self.accepted = joined(fields, &ACCEPT_ENCODING).map(Cow::into_owned);
         if self.compressor.hides_accepted {
             fields.remove(ACCEPT_ENCODING);
         }
@@ -130,13 +132,6 @@ impl Drop for Compressing<'_> {
     }
 }
 
-/// The lines of a field as one.
-fn joined(fields: &HeaderMap, name: HeaderName) -> Option<String> {
-    let lines = fields.get_all(name).iter();
-    let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
-    (!lines.is_empty()).then(|| lines.join(","))
-}
-
 /// The members of a field that is a list.
 fn tokens(fields: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let lines = fields.get_all(name).into_iter();
@@ -174,7 +169,7 @@ fn say_that_it_varies(fields: &mut HeaderMap) {
     if tokens(fields, VARY).any(|token| token.eq_ignore_ascii_case("accept-encoding")) {
         return;
     }
-    let value = joined(fields, VARY).and_then(|said| HeaderValue::try_from(format!("{said}, Accept-Encoding")).ok());
+    let value = joined(fields, &VARY).and_then(|said| HeaderValue::try_from(format!("{said}, Accept-Encoding")).ok());
     fields.insert(VARY, value.unwrap_or(ACCEPTED));
 }
 

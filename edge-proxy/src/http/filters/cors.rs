@@ -18,6 +18,7 @@ use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::filters::Flow;
 use crate::http::local_reply::{self, Audience};
+use crate::lines::joined;
 use crate::message::head::Head;
 
 /// Whether a request says anything of an origin.
@@ -44,25 +45,23 @@ impl<'a> Cors<'a> {
     /// Answers a preflight.
     pub(super) fn request(&mut self, arrived: &Arrived<'_>) -> Flow {
         let (policy, head) = (self.policy, &arrived.head);
-        let Some(origin) = head.headers.get(ORIGIN).filter(|origin| !origin.is_empty()) else {
+        let Some(origin) = joined(&head.headers, &ORIGIN).filter(|origin| !origin.is_empty()) else {
             return Flow::Continue;
         };
         let method = head.headers.get(ACCESS_CONTROL_REQUEST_METHOD);
         let preflight = method.filter(|method| head.method == Method::OPTIONS && !method.is_empty());
-        let is_allowed = origin
-            .to_str()
-            .is_ok_and(|text| policy.origins.iter().any(|condition| condition.matches(text)));
+        let is_allowed = policy.origins.iter().any(|condition| condition.matches(&origin));
         let cells = arrived.exchange.connection.cells();
         if is_allowed {
             cells.cors_origin_valid.inc();
-            self.permitted = Some(origin.clone());
+            self.permitted = HeaderValue::from_str(&origin).ok();
         } else {
             cells.cors_origin_invalid.inc();
         }
         match preflight {
             Some(method) if is_allowed || policy.others == OtherPreflights::Answer => {
                 arrived.exchange.note(|record| record.details = "cors_response".into());
-                Flow::answer(answer(policy, method, head))
+                Flow::answer_itself(answer(policy, method, head))
             }
             _ => Flow::Continue,
         }

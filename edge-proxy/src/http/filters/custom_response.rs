@@ -16,6 +16,7 @@ use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
+use crate::http::route::Destination;
 use crate::http::{Arrived, local_reply, rewrite};
 use crate::message::head::Head;
 
@@ -69,7 +70,12 @@ impl<'a> Replacing<'a> {
     }
 
     /// Replaces the response, if that is wanted.
-    pub(super) fn response(&mut self, exchange: &Exchange, response: Response<ResponseBody>) -> Replaced {
+    pub(super) fn response(
+        &mut self,
+        exchange: &Exchange,
+        destination: Destination<'_>,
+        response: Response<ResponseBody>,
+    ) -> Replaced {
         let view = ResponseView {
             status: response.status(),
             fields: response.headers(),
@@ -91,6 +97,7 @@ impl<'a> Replacing<'a> {
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);
+                destination.edit_own(answer.headers_mut(), exchange, head);
                 let scene = Scene::of(&exchange.connection);
                 edits::edit_response(answer.headers_mut(), headers, scene, head);
                 Replaced::By(answer)

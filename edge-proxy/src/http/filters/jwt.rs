@@ -19,15 +19,20 @@ use crate::config::filter::jwt::{
 use crate::cookies;
 use crate::http::Arrived;
 use crate::http::filters::{Flow, query, realm, within};
+use crate::lines::joined;
 use crate::message::head::Head;
 use token::{Failure, Token};
 
 /// Under this name later filters find claims.
 const NAME: &str = "envoy.filters.http.jwt_authn";
 
-/// Lets a request through that brings the tokens that are asked for.
-pub(super) async fn request(tokens: &Tokens, asked: &Asked, arrived: &mut Arrived<'_>) -> Flow {
-    let Asked::Named(name) = asked else {
+/// Lets a request through that brings the tokens that are asked for. Whatever is asked, nobody but a good token tells the
+/// backend what stands in the headers of any issuer.
+pub(super) async fn request(tokens: &Tokens, asked: Option<&Asked>, arrived: &mut Arrived<'_>) -> Flow {
+    for name in &tokens.telling {
+        arrived.head.headers.remove(name);
+    }
+    let Some(Asked::Named(name)) = asked else {
         return Flow::Continue;
     };
     let Some(requirement) = tokens.requirements.get(name) else {
@@ -158,13 +163,6 @@ fn meet<'r>(requirement: &'r Requirement, arrived: &mut Arrived<'_>, met: &mut V
 
 /// Verifies the tokens for an issuer, and tells what the last of them says.
 fn verify(issuer: &Issuer, arrived: &mut Arrived<'_>) -> Result<(), Failure> {
-    let fields = &mut arrived.head.headers;
-    for name in issuer.claims.iter().map(|claim| &claim.header) {
-        fields.remove(name);
-    }
-    if let Some((name, _)) = &issuer.payload {
-        fields.remove(name);
-    }
     let brought: Vec<String> = issuer
         .places
         .iter()
@@ -184,7 +182,8 @@ fn verify(issuer: &Issuer, arrived: &mut Arrived<'_>) -> Result<(), Failure> {
 fn find(place: &TokenPlace, head: &Head) -> Option<String> {
     let text = match place {
         TokenPlace::Header(name, prefix) => {
-            let value = head.headers.get(name)?.to_str().ok()?;
+            // Of several lines another reader could choose another one: together they are no token.
+            let value = joined(&head.headers, name)?;
             value.strip_prefix(&**prefix)?.trim().to_owned()
         }
         TokenPlace::Query(name) => query::value(head.target.as_str(), name)?.into_owned(),
@@ -193,16 +192,24 @@ fn find(place: &TokenPlace, head: &Head) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Takes a token out of a request. As in Envoy, one in a cookie stays.
+fn take_out(place: &TokenPlace, head: &mut Head) {
+    match place {
+        TokenPlace::Header(name, _) => drop(head.headers.remove(name)),
+        TokenPlace::Query(name) => query::take_out(name, head),
+        TokenPlace::Cookie(_) => {}
+    }
+}
+
 /// Tells backend and filters what a good token says.
 fn tell(issuer: &Issuer, token: &Token<'_>, arrived: &mut Arrived<'_>) {
-    let fields = &mut arrived.head.headers;
     if !issuer.forwarded {
-        for place in &issuer.places {
-            if let TokenPlace::Header(name, _) = place {
-                fields.remove(name);
-            }
-        }
+        issuer
+            .places
+            .iter()
+            .for_each(|place| take_out(place, &mut arrived.head));
     }
+    let fields = &mut arrived.head.headers;
     if let Some((name, pads)) = &issuer.payload
         && let Ok(value) = HeaderValue::try_from(token.payload(*pads))
     {

@@ -234,7 +234,7 @@ fn moved(arrived: &Arrived<'_>, location: &str, cookies: Vec<HeaderValue>, detai
     for cookie in cookies {
         fields.append(header::SET_COOKIE, cookie);
     }
-    Flow::answer(response)
+    Flow::answer_itself(response)
 }
 
 /// Refuses a request. The cookies of the login that it ends, if that was begun here, go.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::message::head::Head;
+
 /// The first value of a parameter, with its escapes undone; `None` where it isn't there.
 pub(in crate::http) fn value<'t>(target: &'t str, name: &str) -> Option<Cow<'t, str>> {
     raw(target, name).map(decode)
@@ -25,6 +27,14 @@ pub(in crate::http) fn without(target: &str, name: &str) -> Option<String> {
     } else {
         format!("{path}?{}", left.join("&"))
     })
+}
+
+/// Takes a parameter out of the target of a request.
+pub(super) fn take_out(name: &str, head: &mut Head) {
+    if let Some(target) = without(head.target.as_str(), name) {
+        // What is left of a good target is one.
+        let _ = head.set_target(&target);
+    }
 }
 
 /// Undoes escapes by per cent; what isn't one stays.

@@ -35,7 +35,7 @@ impl<'a> Forwarding<'a> {
                 Ok(answer) => respond::respond(self, answer, keep.as_deref(), 1).await,
                 Err(fault) => {
                     self.exchange.attempt_failed(fault);
-                    self.give_up(fault)
+                    self.give_up(fault, keep.as_deref(), 1)
                 }
             };
         };
@@ -70,7 +70,7 @@ impl<'a> Forwarding<'a> {
                         attempt += 1;
                         continue;
                     }
-                    Err(fault) => return self.give_up(fault),
+                    Err(fault) => return self.give_up(fault, Some(&head), attempt),
                 }
             }
             return match outcome {
@@ -80,7 +80,7 @@ impl<'a> Forwarding<'a> {
                     }
                     respond::respond(self, answer, Some(&head), attempt).await
                 }
-                Err(fault) => self.give_up(fault),
+                Err(fault) => self.give_up(fault, Some(&head), attempt),
             };
         }
     }
@@ -364,7 +364,8 @@ impl<'a> Forwarding<'a> {
         .await
     }
 
-    pub(super) fn give_up(&self, fault: Fault) -> Response<ResponseBody> {
+    /// The answer when no backend gives one. `head` is there when edits may speak of the request.
+    pub(super) fn give_up(&self, fault: Fault, head: Option<&Head>, attempts: u32) -> Response<ResponseBody> {
         let connection = &self.exchange.connection;
         tracing::debug!(
             cluster = %self.entry.cluster.name,
@@ -381,6 +382,7 @@ impl<'a> Forwarding<'a> {
                 .headers_mut()
                 .insert(manager.prefixed.overloaded.clone(), HeaderValue::from_static("true"));
         }
+        respond::dress(response.headers_mut(), self, head, attempts);
         response
     }
 }

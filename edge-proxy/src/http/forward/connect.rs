@@ -44,7 +44,7 @@ impl Forwarding<'_> {
                 None => Err(fault),
             };
             if let Err(fault) = paused {
-                return self.give_up(fault);
+                return self.give_up(fault, Some(&head), attempt);
             }
             attempt += 1;
         }

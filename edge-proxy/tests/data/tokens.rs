@@ -1,0 +1,104 @@
+//! Tokens, where clients try to say more than theirs do: backends see what they see behind stock Envoy 1.40 with the same
+//! filter.
+
+use crate::filters::Filtered;
+use crate::support::run;
+
+const CHAIN: &str = r#"
+- name: envoy.filters.http.jwt_authn
+  typed_config:
+    "@type": HTTP/jwt_authn.v3.JwtAuthentication
+    providers:
+      a:
+        issuer: a
+        claim_to_headers: [{header_name: x-a-sub, claim_name: sub}]
+        local_jwks: {inline_string: '{"keys": [{"kty": "oct", "alg": "HS256", "kid": "a", "k": "a2V5IG9mIGE"}]}'}
+      b:
+        issuer: b
+        forward: true
+        from_headers: [{name: x-b}]
+        forward_payload_header: x-b-payload
+        claim_to_headers: [{header_name: x-b-sub, claim_name: sub}]
+        local_jwks: {inline_string: '{"keys": [{"kty": "oct", "alg": "HS256", "kid": "b", "k": "a2V5IG9mIGI"}]}'}
+    requirement_map:
+      a: {provider_name: a}
+      b: {provider_name: b}
+      any: {requires_any: {requirements: [{provider_name: a}, {provider_name: b}]}}
+- {name: envoy.filters.http.router, typed_config: {"@type": HTTP/router.v3.Router}}
+"#;
+
+const ROUTES: &str = r#"
+- match: {prefix: /a}
+  route: {cluster: c0}
+  typed_per_filter_config:
+    envoy.filters.http.jwt_authn: {"@type": HTTP/jwt_authn.v3.PerRouteConfig, requirement_name: a}
+- match: {prefix: /b}
+  route: {cluster: c0}
+  typed_per_filter_config:
+    envoy.filters.http.jwt_authn: {"@type": HTTP/jwt_authn.v3.PerRouteConfig, requirement_name: b}
+- match: {prefix: /any}
+  route: {cluster: c0}
+  typed_per_filter_config:
+    envoy.filters.http.jwt_authn: {"@type": HTTP/jwt_authn.v3.PerRouteConfig, requirement_name: any}
+- match: {prefix: /off}
+  route: {cluster: c0}
+  typed_per_filter_config:
+    envoy.filters.http.jwt_authn: {"@type": HTTP/jwt_authn.v3.PerRouteConfig, disabled: true}
+- match: {prefix: /}
+  route: {cluster: c0}
+"#;
+
+/// Of issuer `a`, for `ann`, by HS256 with the key above.
+const A: &str =
+    "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
+const BEARER_A: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.\
+    qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
+/// The same of issuer `b`.
+const B: &str =
+    "eyJhbGciOiJIUzI1NiIsImtpZCI6ImIifQ.eyJpc3MiOiJiIiwic3ViIjoiYW5uIn0._eqYuLi-eDz_s7hCk7TEGh6YoVAzkve0dlAjc7jMOKA";
+
+#[test]
+fn nobody_but_a_good_token_tells_claims() {
+    run(async {
+        let filtered = Filtered::with(CHAIN, ROUTES).await;
+        let forged = [("x-a-sub", "eve"), ("x-b-sub", "eve"), ("x-b-payload", "e30")];
+        let mut with_token = forged.to_vec();
+        with_token.push(("authorization", BEARER_A));
+        for path in ["/a", "/any"] {
+            let told = filtered.told(path, &with_token).await;
+            assert_eq!(told, (200, format!("{path} host: h.example, x-a-sub: ann")));
+        }
+        // Where no token is asked for nobody tells any.
+        for path in ["/off", "/none"] {
+            let told = filtered.told(path, &forged).await;
+            assert_eq!(told, (200, format!("{path} host: h.example")));
+        }
+    });
+}
+
+#[test]
+fn another_token_beside_is_refused() {
+    run(async {
+        let filtered = Filtered::with(CHAIN, ROUTES).await;
+        let good = filtered.get("/b", &[("x-b", B)]).await;
+        assert_eq!((good.status, good.text().contains("x-b-sub: ann")), (200, true));
+        for lines in [[("x-b", B), ("x-b", "e30.e30.AA")], [("x-b", "e30.e30.AA"), ("x-b", B)]] {
+            assert_eq!(filtered.get("/b", &lines).await.status, 401);
+        }
+        assert_eq!(filtered.backend.requests(), 1);
+    });
+}
+
+#[test]
+fn a_token_stays_here_wherever_it_was() {
+    run(async {
+        let filtered = Filtered::with(CHAIN, ROUTES).await;
+        let seen = |path: &str| (200, format!("{path} host: h.example, x-a-sub: ann"));
+        assert_eq!(
+            filtered.told("/a?x=1", &[("authorization", BEARER_A)]).await,
+            seen("/a?x=1")
+        );
+        let target = format!("/a?x=1&access_token={A}&y=2");
+        assert_eq!(filtered.told(&target, &[]).await, seen("/a?x=1&y=2"));
+    });
+}
