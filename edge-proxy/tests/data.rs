@@ -29,6 +29,8 @@ mod listeners;
 mod malformed;
 #[path = "data/protocols.rs"]
 mod protocols;
+#[path = "data/replies.rs"]
+mod replies;
 #[path = "data/resilience.rs"]
 mod resilience;
 #[path = "data/routing.rs"]

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::config::route::{PathCondition, QueryCondition, Route};
+use crate::config::route::{PathCondition, Route};
 
 mod index;
 mod matching;
@@ -192,11 +192,6 @@ pub fn without_port(authority: &str) -> &str {
         }
         _ => authority,
     }
-}
-
-/// Whether a condition on the query holds.
-pub fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {
-    matching::query_holds(condition, query)
 }
 
 /// Whether a path condition needs no look at the list (it is in the index by hash).

@@ -3,14 +3,18 @@
 //! What: applies the flat list that the compiler has put in Envoy's order (weighted cluster, route, virtual host, route
 //! configuration). Constants are the usual case and cost a reference count; templates are rendered here.
 
-use std::fmt::{Display, Write};
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::Write;
 use std::time::SystemTime;
 
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::calendar::iso;
-use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, StringCondition, TemplatePart};
+use crate::config::header::{
+    HeaderField, HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, StringCondition, TemplatePart,
+};
 use crate::config::table::value_of;
 use crate::connection::Connection;
 use crate::local::hostname;
@@ -104,7 +108,8 @@ fn remove_all(headers: &mut HeaderMap, names: &StringCondition) {
     }
 }
 
-fn put(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue, action: PutAction) {
+/// Puts a value beside those that are there, or in their place.
+pub(crate) fn put(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue, action: PutAction) {
     match action {
         PutAction::Append => {
             headers.append(name, value);
@@ -132,55 +137,62 @@ pub(crate) fn value(template: &HeaderTemplate, scene: Scene<'_>, head: &Head) ->
 }
 
 fn render(parts: &[TemplatePart], scene: Scene<'_>, head: &Head, response: Option<&HeaderMap>) -> HeaderValue {
-    let mut out = String::new();
+    let mut out = Vec::new();
     for part in parts {
         render_part(&mut out, part, scene, head, response);
     }
-    // A value that came from the client may hold bytes that a header can't.
-    HeaderValue::from_str(&out).unwrap_or(HeaderValue::from_static(""))
+    HeaderValue::from_bytes(&out).unwrap_or(HeaderValue::from_static(""))
 }
 
-fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &Head, response: Option<&HeaderMap>) {
+/// What isn't there is nothing in a header; in a log it would be `-`.
+fn render_part(out: &mut Vec<u8>, part: &TemplatePart, scene: Scene<'_>, head: &Head, response: Option<&HeaderMap>) {
     let connection = scene.connection;
     match part {
-        TemplatePart::Text(text) => out.push_str(text),
+        TemplatePart::Text(text) => out.extend_from_slice(text.as_bytes()),
         TemplatePart::Request(field) => render_field(out, field, head),
         TemplatePart::Response(name) => {
-            let value = response
-                .and_then(|headers| headers.get(name))
-                .and_then(|value| value.to_str().ok());
-            out.push_str(value.unwrap_or("-"));
+            let value = response.and_then(|headers| headers.get(name));
+            out.extend_from_slice(value.map_or(&[], HeaderValue::as_bytes));
         }
         TemplatePart::RemoteAddress => show(out, head.client.map_or(connection.peer, |client| (client, 0).into())),
         TemplatePart::RemoteAddressWithoutPort => match head.client {
             Some(client) => show(out, client),
-            None => out.push_str(connection.peer_text.to_str().unwrap_or("-")),
+            None => out.extend_from_slice(connection.peer_text.as_bytes()),
         },
         TemplatePart::LocalAddress => show(out, connection.local),
         TemplatePart::LocalPort => show(out, connection.local.port()),
-        TemplatePart::Protocol => out.push_str(match connection.protocol {
-            Protocol::Http1 => "HTTP/1.1",
-            Protocol::Http2 => "HTTP/2",
+        TemplatePart::Protocol => out.extend_from_slice(match connection.protocol {
+            Protocol::Http1 => b"HTTP/1.1",
+            Protocol::Http2 => b"HTTP/2",
         }),
-        TemplatePart::ServerName => out.push_str(connection.server_name.as_deref().unwrap_or("-")),
-        TemplatePart::UpstreamCluster => out.push_str(scene.cluster),
-        TemplatePart::RouteName => out.push_str(scene.route),
-        TemplatePart::StartTime => out.push_str(&iso(SystemTime::now())),
-        TemplatePart::Hostname => out.push_str(hostname()),
+        TemplatePart::ServerName => show(out, connection.server_name.as_deref().unwrap_or_default()),
+        TemplatePart::UpstreamCluster => show(out, scene.cluster),
+        TemplatePart::RouteName => show(out, scene.route),
+        TemplatePart::StartTime => show(out, iso(SystemTime::now())),
+        TemplatePart::Hostname => show(out, hostname()),
     }
 }
 
-/// Writing to a string can't fail.
-fn show(out: &mut String, value: impl Display) {
+/// Writing to memory can't fail.
+fn show(out: &mut Vec<u8>, value: impl Display) {
     let _ = write!(out, "{value}");
 }
 
-fn render_field(out: &mut String, field: &HeaderFieldRef, head: &Head) {
-    let view = head.view();
-    let value = value_of(&field.field, &view).or_else(|| value_of(field.alternative.as_ref()?, &view));
-    let value = value.as_deref().unwrap_or("-");
+fn render_field(out: &mut Vec<u8>, field: &HeaderFieldRef, head: &Head) {
+    let value = bytes_of(&field.field, head).or_else(|| bytes_of(field.alternative.as_ref()?, head));
+    let value = value.unwrap_or_default();
     let end = field.max_len.unwrap_or(usize::MAX).min(value.len());
-    out.push_str(value.get(..end).unwrap_or(value));
+    out.extend_from_slice(&value[..end]);
+}
+
+/// A value as it was sent, which need not be text.
+fn bytes_of<'h>(field: &HeaderField, head: &'h Head) -> Option<Cow<'h, [u8]>> {
+    let HeaderField::Named(name) = field else {
+        return value_of(field, &head.view()).map(|text| text.into_owned().into_bytes().into());
+    };
+    let mut lines = head.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let first = Cow::Borrowed(lines.next()?);
+    Some(lines.fold(first, |all, line| [&*all, line].join(&b","[..]).into()))
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ pub(in crate::http) mod jwt;
 mod local_rate_limit;
 pub(in crate::http) mod login;
 mod places;
+mod pseudo;
 pub(in crate::http) mod query;
 mod rbac;
 pub(crate) mod session;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::header::HeaderName;
+use http::header::{self, HeaderName};
 use http::{HeaderValue, Response};
 use smallvec::SmallVec;
 
@@ -155,6 +155,11 @@ pub(crate) async fn forward(
     let hashed = hashed(chosen.entry, settings, &connection, &head);
     // With all edits but those that know the endpoint.
     exchange.note(|record| record.request(&head));
+    if notes.upgrade.is_some() {
+        // Whoever sends it on asks for it in its own way, and a mirror doesn't.
+        head.headers.remove(header::CONNECTION);
+        head.headers.remove(header::UPGRADE);
+    }
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
     let start = exchange.begin_routing(delayed);

@@ -171,6 +171,14 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
     if let Err(fault) = checked {
         return (head, Err(fault.into()));
     }
+    if let Some(protocol) = notes
+        .upgrade
+        .as_deref()
+        .filter(|protocol| *protocol != Upgrade::CONNECT)
+    {
+        // Routes, filters and logs see what is asked for; a backend is asked by the codec.
+        restore_upgrade(&mut head.headers, protocol);
+    }
     strip_port(connection, &mut head);
     if seen.cookie && version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
@@ -502,7 +510,7 @@ fn normalize_target(connection: &Connection, head: &mut Head) -> Result<(), Refu
     }
 }
 
-/// Puts back what an upgrade needs on its way to the backend.
+/// Puts back what an upgrade is asked for with, or granted.
 pub(crate) fn restore_upgrade(headers: &mut HeaderMap, protocol: &str) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     if let Ok(value) = HeaderValue::from_str(protocol) {

@@ -81,6 +81,7 @@ const ROUTES: &str = r#"
                   - {remote_ip: {address_prefix: 127.0.0.0, prefix_len: 8}}
                   - {not_id: {header: {name: x-bad, present_match: true}}}
                   - {not_id: {header: {name: x-role, string_match: {exact: banned}}}}
+                  - {not_id: {header: {name: upgrade, string_match: {exact: websocket}}}}
                   - {not_id: {url_path: {path: {exact: /allow/not}}}}
 - match: {prefix: /http-fault}
   route: {cluster: c0}
@@ -334,6 +335,8 @@ fn rules_and_limits_answer_for_the_backend() {
             assert_eq!(told, denied());
         }
         assert_eq!(filtered.told("/allow/not?q", &[]).await, denied());
+        let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
+        assert_eq!(filtered.told("/allow", &upgrade).await, denied());
         // What a client says of its address is not what it is.
         assert_eq!(
             filtered.get("/allow", &[("x-forwarded-for", "192.0.2.1")]).await.status,

@@ -130,13 +130,20 @@ pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Co
     }
 }
 
-pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {
-    let value = query.and_then(|query| first_parameter(query, &condition.name));
-    match (value, &condition.value) {
-        (None, _) => condition.absent,
-        (Some(_), None) => !condition.absent,
-        (Some(value), Some(want)) => want.matches(value),
+impl QueryCondition {
+    /// Whether it holds for a parameter with this value, if it is there.
+    pub fn holds(&self, value: Option<&str>) -> bool {
+        match (value, &self.value) {
+            (None, _) => self.absent,
+            (Some(_), None) => !self.absent,
+            (Some(value), Some(want)) => want.matches(value),
+        }
     }
+}
+
+/// As in Envoy, routes look at a query as it was sent.
+fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {
+    condition.holds(query.and_then(|query| first_parameter(query, &condition.name)))
 }
 
 fn cookie_holds(condition: &CookieCondition, request: &RequestView<'_>) -> bool {

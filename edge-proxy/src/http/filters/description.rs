@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::config::access::Metadata;
 use crate::config::filter::description::{Absent, Description, Hits, Pair, Word, WordValue};
-use crate::config::table::query_holds;
 use crate::http::Arrived;
 use crate::http::filters::query;
 use crate::message::head::Head;
@@ -54,7 +53,11 @@ fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<
             (holds == *expected).then(|| Some(value.to_string()))
         }
         WordValue::Query(value, conditions, expected) => {
-            let holds = conditions.iter().all(|condition| query_holds(condition, view.query()));
+            // Not as it was sent, or an escape in it would lead past the limit.
+            let asked = |name| query::value(head.target.as_str(), name);
+            let holds = conditions
+                .iter()
+                .all(|condition| condition.holds(asked(&condition.name).as_deref()));
             (holds == *expected).then(|| Some(value.to_string()))
         }
         WordValue::Client(value, ranges, expected) => {
@@ -79,6 +82,33 @@ mod tests {
 
     use super::*;
     use crate::config::access::MetadataPath;
+    use crate::config::header::StringCondition;
+    use crate::config::route::QueryCondition;
+
+    #[test]
+    fn an_escape_in_a_parameter_is_no_way_past_a_limit() {
+        let conditions = [QueryCondition {
+            name: "q".into(),
+            value: Some(StringCondition::Exact("1".into())),
+            absent: false,
+        }];
+        let word = Word {
+            key: "k".into(),
+            value: WordValue::Query("v".into(), conditions.into(), true),
+        };
+        for (target, said) in [
+            ("/?q=1", true),
+            ("/?q=%31", true),
+            ("/?%71=1", true),
+            ("/?q=2", false),
+            ("/", false),
+        ] {
+            let mut head = Head::empty();
+            head.set_target(target).expect("a target");
+            let nobody = || IpAddr::from([0, 0, 0, 0]);
+            assert_eq!(say(&word, &head, &nobody).is_some(), said, "{target}");
+        }
+    }
 
     #[test]
     fn what_a_request_counts_for_may_have_been_found_out() {

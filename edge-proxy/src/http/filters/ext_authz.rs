@@ -14,15 +14,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::calls::ask::{Question, Told, ask};
 use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
+use crate::config::header::PutAction;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
-use crate::http::filters::{Flow, buffer, within};
+use crate::http::edits;
+use crate::http::filters::{Flow, buffer, pseudo, query, within};
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, local_reply};
 use crate::message::head::Head;
 use crate::message::incoming::Incoming;
 
 const UNDECIDED: HeaderName = HeaderName::from_static("x-envoy-auth-failure-mode-allowed");
+
+/// A header of the response, and how it goes beside those of its name.
+type OfResponse = (HeaderName, HeaderValue, PutAction);
 
 /// What a service says of a request.
 enum Decision {
@@ -32,19 +37,25 @@ enum Decision {
     Denied(Denial),
     /// Nothing that makes sense.
     Nothing,
+    /// Changes that can't be made. To leave them out would leave in what the client says of itself.
+    Impossible,
 }
 
 /// What becomes of a request that is let through.
 #[derive(Default)]
 struct Changes {
+    /// What HTTP/2 has in pseudo headers, by their names.
+    own: Vec<(String, HeaderValue)>,
+    /// Parameters of the query, and their values; those without go.
+    parameters: Vec<(String, Option<String>)>,
     /// Headers that replace those of the request.
     set: Vec<(HeaderName, HeaderValue)>,
-    /// Headers beside those of the request.
+    /// What is added to headers that the request has.
     added: Vec<(HeaderName, HeaderValue)>,
     /// Headers that go.
     removed: Vec<HeaderName>,
     /// Headers of the response.
-    told: Vec<(HeaderName, HeaderValue)>,
+    told: Vec<OfResponse>,
 }
 
 /// The answer of a service to a client.
@@ -61,7 +72,7 @@ pub(crate) struct Authorizing<'a> {
     /// What is said of the route, as [`crate::config::route::Route::metadata`].
     pub(super) of_route: &'a [u8],
     /// Headers of the response.
-    fields: Vec<(HeaderName, HeaderValue)>,
+    fields: Vec<OfResponse>,
 }
 
 impl<'a> Authorizing<'a> {
@@ -111,14 +122,12 @@ impl<'a> Authorizing<'a> {
         };
         let decision = told.map_or(Decision::Nothing, |told| self.decision(&told));
         match decision {
-            Decision::Allowed(changes) => {
-                self.apply(changes, &mut arrived.head);
-                if self.filter.reroutes {
-                    Flow::Reroute
-                } else {
-                    Flow::Continue
-                }
-            }
+            Decision::Allowed(changes) => match self.apply(changes, &mut arrived.head) {
+                false => impossible(arrived),
+                true if self.filter.reroutes => Flow::Reroute,
+                true => Flow::Continue,
+            },
+            Decision::Impossible => impossible(arrived),
             Decision::Denied(denial) => {
                 arrived.exchange.note(|record| {
                     record.flag("UAEX");
@@ -159,18 +168,28 @@ impl<'a> Authorizing<'a> {
         }
     }
 
-    fn apply(&mut self, changes: Changes, head: &mut Head) {
+    /// Makes the changes, in Envoy's order; `false` where one can't be made.
+    fn apply(&mut self, changes: Changes, head: &mut Head) -> bool {
+        if !changes.own.iter().all(|(name, value)| pseudo::set(head, name, value)) {
+            return false;
+        }
         let fields = &mut head.headers;
         for (name, value) in changes.set {
             fields.insert(name, value);
         }
         for (name, value) in changes.added {
-            fields.append(name, value);
+            // As in Envoy: a header that isn't there gets nothing added, and one that is stays one line.
+            if let Some(there) = fields.get_mut(name) {
+                let joined = [there.as_bytes(), value.as_bytes()].join(&b","[..]);
+                *there = HeaderValue::from_bytes(&joined).unwrap_or(value);
+            }
         }
         for name in changes.removed {
             fields.remove(name);
         }
         self.fields = changes.told;
+        let mut parameters = changes.parameters.iter();
+        parameters.all(|(name, value)| query::put(name, value.as_deref(), head))
     }
 
     fn undecided(&self, arrived: &mut Arrived<'_>) -> Flow {
@@ -191,10 +210,15 @@ impl<'a> Authorizing<'a> {
 
     /// Writes what the service has said to the client.
     pub(super) fn response(&mut self, fields: &mut HeaderMap) {
-        for (name, value) in self.fields.drain(..) {
-            fields.append(name, value);
+        for (name, value, action) in self.fields.drain(..) {
+            edits::put(fields, &name, value, action);
         }
     }
+}
+
+fn impossible(arrived: &Arrived<'_>) -> Flow {
+    arrived.exchange.note(|record| record.flag("UAEX"));
+    Flow::refuse(arrived, StatusCode::INTERNAL_SERVER_ERROR, "", "ext_authz_invalid")
 }
 
 /// The service's answer, in the terms of the client.

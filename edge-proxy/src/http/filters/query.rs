@@ -29,6 +29,16 @@ pub(in crate::http) fn without(target: &str, name: &str) -> Option<String> {
     })
 }
 
+/// Gives a parameter of a request one value, or none; `false` where that makes no target.
+pub(super) fn put(name: &str, value: Option<&str>, head: &mut Head) -> bool {
+    take_out(name, head);
+    let Some(value) = value else { return true };
+    let target = head.target.as_str();
+    let sign = if target.contains('?') { '&' } else { '?' };
+    let target = format!("{target}{sign}{name}={value}");
+    head.set_target(&target).is_ok()
+}
+
 /// Takes a parameter out of the target of a request.
 pub(super) fn take_out(name: &str, head: &mut Head) {
     if let Some(target) = without(head.target.as_str(), name) {
@@ -75,5 +85,16 @@ mod tests {
         assert_eq!(without("/p?a=1", "a").as_deref(), Some("/p"));
         assert_eq!(without("/p?a=1", "b"), None);
         assert_eq!(decode("100%"), "100%");
+    }
+
+    #[test]
+    fn a_parameter_gets_one_value_or_none() {
+        let mut head = Head::empty();
+        head.set_target("/p?a=1&b=2&a=3").expect("a target");
+        assert!(put("a", None, &mut head));
+        assert_eq!(head.target, "/p?b=2");
+        assert!(put("b", Some("9"), &mut head) && put("c", Some("4"), &mut head));
+        assert_eq!(head.target, "/p?b=9&c=4");
+        assert!(!put("d", Some("a b"), &mut head));
     }
 }

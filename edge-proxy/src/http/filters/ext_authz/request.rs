@@ -6,10 +6,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::calls::ask::Told;
 use crate::config::filter::authorizer::{Authorizer, AuthorizerPath};
+use crate::config::header::PutAction;
 use crate::config::header::StringCondition;
 use crate::message::head::Head;
 
-/// What a service is asked: method and path, the credentials, and the headers that it may see. `None` where that is no
+const TO_REMOVE: HeaderName = HeaderName::from_static("x-envoy-auth-headers-to-remove");
+
+/// What a service is asked: host, method and path, the credentials, and the headers that it may see. `None` where that is no
 /// request.
 pub(super) fn head(
     filter: &Authorizer,
@@ -20,7 +23,8 @@ pub(super) fn head(
     let mut head = Head {
         method: of.method.clone(),
         scheme: "http",
-        authority: filter.authority.clone(),
+        // As from Envoy, it is told whose host it decides about; where it is is the cluster's to know.
+        authority: of.authority.clone(),
         target: of.target.clone(),
         headers: HeaderMap::new(),
         random: 0,
@@ -48,6 +52,14 @@ fn matches(conditions: &[StringCondition], name: &HeaderName) -> bool {
     conditions.iter().any(|condition| condition.matches(name.as_str()))
 }
 
+/// Names that a service says the backend must not get.
+fn removed(fields: &HeaderMap) -> Vec<HeaderName> {
+    let lists = fields.get_all(TO_REMOVE).into_iter();
+    let names = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    let names = names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
+    names.filter(|name| !is_of_message(name)).collect()
+}
+
 /// What a service has said. `lists`: which of its headers the backend gets, in place of others and beside them, and the
 /// client, of a refusal and otherwise.
 pub(super) fn decision(told: &Told, lists: [&[StringCondition]; 4]) -> Decision {
@@ -67,8 +79,12 @@ pub(super) fn decision(told: &Told, lists: [&[StringCondition]; 4]) -> Decision 
         return Decision::Allowed(Changes {
             set: those(to_backend),
             added: those(to_backend_too),
-            removed: Vec::new(),
-            told: those(on_success),
+            removed: removed(&told.fields),
+            told: those(on_success)
+                .into_iter()
+                .map(|(name, value)| (name, value, PutAction::Append))
+                .collect(),
+            ..Changes::default()
         });
     }
     let always = ["www-authenticate", "location", "content-type"];

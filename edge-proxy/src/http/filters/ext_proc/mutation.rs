@@ -4,9 +4,10 @@ use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::service::ext_proc::v3::HeaderMutation;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::config::filter::processor::{Change, MutationRules};
+use crate::http::filters::pseudo;
 use crate::message::head::Head;
 
 /// The head or the trailers of a message.
@@ -53,20 +54,9 @@ impl Target<'_> {
 
     /// Sets a pseudo header; `false` where there is none of this name and value.
     fn set_own(&mut self, name: &str, value: &HeaderValue) -> bool {
-        let text = value.to_str().unwrap_or_default();
         match (self, name) {
-            (Self::Request(head), "host" | ":authority") => head.authority = value.clone(),
-            (Self::Request(head), ":path") => return head.set_target(text).is_ok(),
-            (Self::Request(head), ":method") => match Method::from_bytes(value.as_bytes()) {
-                Ok(method) => head.method = method,
-                Err(_) => return false,
-            },
-            (Self::Request(head), ":scheme") => match text {
-                "http" => head.scheme = "http",
-                "https" => head.scheme = "https",
-                _ => return false,
-            },
-            (Self::Response(status, _), ":status") => match text.parse() {
+            (Self::Request(head), _) => return pseudo::set(head, name, value),
+            (Self::Response(status, _), ":status") => match value.to_str().unwrap_or_default().parse() {
                 Ok(code @ 200..600) => **status = StatusCode::from_u16(code).unwrap_or(**status),
                 _ => return false,
             },
@@ -200,6 +190,7 @@ fn manner(option: &HeaderValueOption, is_there: bool) -> Option<Manner> {
 #[cfg(test)]
 mod tests {
     use envoy_types::pb::envoy::config::core::v3::HeaderValue as ProtoHeader;
+    use http::Method;
 
     use super::*;
 
