@@ -28,6 +28,7 @@ pub mod route;
 pub mod socket;
 pub mod stream;
 pub mod table;
+pub mod timeouts;
 pub mod tls;
 pub mod tracing;
 pub mod zones;

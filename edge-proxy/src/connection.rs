@@ -266,15 +266,13 @@ impl Connection {
         }
     }
 
-    /// A part of a head came in. The first one starts its deadline: the listener's for heads, or else the one for
-    /// streams that stand still.
+    /// A part of a head came in. The first one starts its deadline.
     pub(crate) fn bytes_arrived(&self) {
-        if self.active.get() == 0 && !self.timer.is_set(Kind::Request) {
-            let timeouts = self.manager().timeouts;
-            let limit = timeouts.request_headers.or(timeouts.stream_idle);
-            if limit.is_some() {
-                self.timer.set(Kind::Request, self.worker.clock.now(), limit);
-            }
+        if self.active.get() == 0
+            && !self.timer.is_set(Kind::Request)
+            && let Some((limit, _)) = self.manager().timeouts.head()
+        {
+            self.timer.set(Kind::Request, self.worker.clock.now(), Some(limit));
         }
     }
 

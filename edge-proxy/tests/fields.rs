@@ -40,6 +40,8 @@ sealed with AES-256-GCM, under a key made of the HMAC secret, where Envoy has AE
 of the other, and its users log in once more; with `disable_token_encryption` either knows the sessions of both. A login
 must end at the kind of proxy at which it began.
 
+Tokens (JWT) that are signed by ES512, or by an RSA key below 2048 bits, are refused with 401, where Envoy verifies them.
+
 ";
 
 fn folder() -> PathBuf {

@@ -21,6 +21,7 @@ use crate::config::request_id::RequestId;
 use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
+pub use crate::config::timeouts::DownstreamTimeouts;
 use crate::config::tracing::Tracing;
 use crate::config::{ClusterId, RouteTableId};
 use crate::proxy_protocol::Version;
@@ -492,29 +493,6 @@ pub enum StripPort {
     Matching,
     /// Any port.
     Any,
-}
-
-/// Deadlines on the downstream side; `None` is no deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DownstreamTimeouts {
-    /// A connection without active requests.
-    pub idle: Option<Duration>,
-    /// A stream without any progress.
-    pub stream_idle: Option<Duration>,
-    /// A response of which nothing but the client's reading is missing; unset: as long as a stream may be idle.
-    pub flush: Option<Option<Duration>>,
-    /// Receiving the whole request.
-    pub request: Option<Duration>,
-    /// Receiving the head.
-    pub request_headers: Option<Duration>,
-    /// Life of a connection, then it drains.
-    pub max_connection_duration: Option<Duration>,
-    /// Life of a stream.
-    pub max_stream_duration: Option<Duration>,
-    /// Between GOAWAY and the final close.
-    pub drain: Duration,
-    /// After the response to a connection that is to be closed.
-    pub delayed_close: Duration,
 }
 
 /// One kind of upgrade.

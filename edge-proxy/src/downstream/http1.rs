@@ -98,12 +98,14 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
     .await
 }
 
-/// What a head is that didn't come in time: by which of the two deadlines that it may have.
+/// What a head is that didn't come in time.
 fn late(connection: &Connection) -> Fault {
-    match connection.manager().timeouts.request_headers {
-        Some(_) => Fault::HeadTimeout,
-        None => Fault::IdleRequest,
+    let limit = connection.manager().timeouts.head();
+    let fault = limit.map_or(Fault::IdleRequest, |(_, fault)| fault);
+    if fault == Fault::RequestTimeout {
+        connection.cells().downstream_rq_timeout.inc();
     }
+    fault
 }
 
 fn fault_of(connection: &Connection, malformed: Malformed) -> Fault {

@@ -20,6 +20,7 @@ use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::{BackendEnd, Tunnel};
 use crate::message::Protocol;
 use crate::message::head::{Head, Spelled};
+use crate::stats::ClusterCells;
 use crate::upstream::{HostPool, Lease};
 
 /// Makes the client's response. `head` is there when edits may speak of the request.
@@ -115,8 +116,8 @@ fn give_cookies(forwarding: &Forwarding<'_>, headers: &mut HeaderMap) {
     }
 }
 
-fn count(pool: &HostPool, status: StatusCode) {
-    let cells = pool.cells();
+/// Counts what a client gets of a cluster, also where no host of it answers.
+pub(super) fn count_status(cells: &ClusterCells, status: StatusCode) {
     match status.as_u16() / 100 {
         1 => cells.upstream_rq_1xx.inc(),
         2 => cells.upstream_rq_2xx.inc(),
@@ -125,6 +126,10 @@ fn count(pool: &HostPool, status: StatusCode) {
         _ => cells.upstream_rq_5xx.inc(),
     }
     cells.upstream_rq_completed.inc();
+}
+
+fn count(pool: &HostPool, status: StatusCode) {
+    count_status(pool.cells(), status);
     let host = &pool.host.stats;
     let outcome = if status.is_server_error() {
         &host.rq_error

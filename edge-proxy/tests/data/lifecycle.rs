@@ -12,8 +12,8 @@ use http_body_util::Full;
 use tokio::net::TcpStream;
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, catch_all, cluster, entry, forward, get, http2, route, run, simple, snapshot, table,
-    until,
+    Backend, Config, PATIENCE, Proxy, Reply, catch_all, cluster, entry, forward, get, http2, route, run, simple,
+    snapshot, table, until,
 };
 
 #[test]
@@ -170,24 +170,34 @@ fn an_idle_connection_is_closed_after_its_time() {
 }
 
 #[test]
-fn a_head_that_never_ends_meets_its_deadline() {
+fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     run(async {
         let backend = Backend::named("a").await;
-        let clusters = vec![entry(0, cluster(0), &[backend.address])];
-        let proxy = Proxy::start(Config {
-            snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |manager| {
-                manager.timeouts.request_headers = Some(Duration::from_millis(50));
-            }),
-            workers: 1,
-        });
-        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nx: ").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
-        assert!(answer.ends_with("\r\n\r\nrequest header timeout"), "{answer}");
+        let (soon, late) = (Some(Duration::from_millis(50)), Some(PATIENCE));
+        for (head, request, idle, text) in [
+            (soon, None, None, "request header timeout"),
+            (soon, late, late, "request header timeout"),
+            (late, soon, None, "request timeout"),
+            (None, soon, late, "request timeout"),
+            (None, None, soon, "stream timeout"),
+        ] {
+            let clusters = vec![entry(0, cluster(0), &[backend.address])];
+            let proxy = Proxy::start(Config {
+                snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |manager| {
+                    let timeouts = &mut manager.timeouts;
+                    (timeouts.request_headers, timeouts.request, timeouts.stream_idle) = (head, request, idle);
+                }),
+                workers: 1,
+            });
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nx: ").await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+            assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+            assert!(answer.ends_with(&format!("\r\n\r\n{text}")), "{answer}");
+        }
         assert_eq!(backend.requests(), 0);
     });
 }

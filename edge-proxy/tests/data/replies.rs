@@ -7,6 +7,7 @@ use edge_proxy::config::header::{
     HeaderField, HeaderFieldRef, HeaderStep, HeaderSteps, HeaderTemplate, PutAction, TemplatePart,
 };
 use edge_proxy::config::route::RetryOn;
+use edge_proxy::stats::WorkerIndex;
 use http::{HeaderName, Response};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -91,9 +92,17 @@ fn answers_in_place_of_a_backend_are_edited_like_its_own() {
             );
             let mut route = catch_all(settings);
             route.response_headers = edits("x-path");
-            let reply = Proxy::start(with_routes(nobody(), vec![route])).get("h", "/a").await;
+            let config = with_routes(nobody(), vec![route]);
+            let stats = config.snapshot.clusters[0]
+                .as_ref()
+                .map(|entry| Arc::clone(&entry.cluster.stats));
+            let reply = Proxy::start(config).get("h", "/a").await;
             assert_eq!((reply.status, reply.header("x-path")), (503, "/a"));
             assert_eq!(reply.header("x-edge-attempt-count"), (retries + 1).to_string());
+            // Of a cluster whose hosts are all down clients see these.
+            let stats = stats.expect("a cluster");
+            let cells = stats.cells(WorkerIndex(0));
+            assert_eq!((cells.upstream_rq_5xx.get(), cells.upstream_rq_completed.get()), (1, 1));
         }
     });
 }

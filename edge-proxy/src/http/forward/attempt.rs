@@ -375,6 +375,8 @@ impl<'a> Forwarding<'a> {
             "no response from upstream"
         );
         self.exchange.note(|record| record.fault(fault));
+        let cells = self.entry.cluster.stats.cells(connection.worker.index);
+        respond::count_status(cells, fault.verdict().status);
         let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();
         if fault == Fault::Overflow && !manager.router.suppress_envoy_headers {

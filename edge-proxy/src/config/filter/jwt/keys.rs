@@ -134,16 +134,16 @@ impl Key {
 }
 
 impl KeySet {
-    /// A set of keys. Keys of kinds that aren't known are left out: what they have signed is refused.
+    /// A set of keys. Keys of kinds that aren't known are left out: what they have signed is refused, which is no reason
+    /// to refuse the listener that has them.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(bytes).map_err(|_| "is not JSON".to_owned())?;
         let keys = document.get("keys").and_then(Value::as_array);
         let keys = keys.ok_or_else(|| "has no list of keys".to_owned())?;
-        let known: Vec<Key> = keys.iter().filter_map(key).collect();
-        if known.is_empty() {
-            return Err("has no key of a kind that is known".to_owned());
+        if keys.is_empty() {
+            return Err("has no key".to_owned());
         }
-        Ok(Self(known))
+        Ok(Self(keys.iter().filter_map(key).collect()))
     }
 }
 
@@ -155,7 +155,13 @@ fn key(key: &Value) -> Option<Key> {
         // Uncompressed (SEC 1 §2.3.3).
         (x.len() == size && y.len() == size).then(|| [&[4], &*x, &*y].concat())
     };
-    let material = match (text("kty")?, text("crv")) {
+    // As in Envoy: where it isn't said, the curve is that of the algorithm, or the first.
+    let usual = match text("alg") {
+        Some("ES384") => "P-384",
+        _ => "P-256",
+    };
+    let curve = text("crv").or((text("kty") == Some("EC")).then_some(usual));
+    let material = match (text("kty")?, curve) {
         ("RSA", _) => Material::Rsa(RsaPublicKeyComponents {
             n: bytes("n")?,
             e: bytes("e")?,
@@ -175,4 +181,41 @@ fn key(key: &Value) -> Option<Key> {
         algorithm,
         material,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(keys: Value) -> Result<Vec<Option<Algorithm>>, String> {
+        let set = KeySet::read(json!({ "keys": keys }).to_string().as_bytes())?;
+        let curve = |key: &Key| match key.material {
+            Material::Curve(curve, _) => Some(curve),
+            _ => None,
+        };
+        Ok(set.0.iter().map(curve).collect())
+    }
+
+    #[test]
+    fn a_curve_that_is_not_said_is_that_of_the_algorithm_or_the_first() {
+        let point = |size: usize| URL_SAFE_NO_PAD.encode(vec![1; size]);
+        let (small, large) = (point(32), point(48));
+        let plain = json!({"kty": "EC", "x": small, "y": small});
+        let named = json!({"kty": "EC", "alg": "ES384", "x": large, "y": large});
+        assert_eq!(
+            read(json!([plain, named])),
+            Ok(vec![Some(Algorithm::Es256), Some(Algorithm::Es384)])
+        );
+    }
+
+    #[test]
+    fn keys_of_other_kinds_verify_nothing_and_stop_nobody() {
+        let point = URL_SAFE_NO_PAD.encode([1; 66]);
+        assert_eq!(
+            read(json!([{"kty": "EC", "crv": "P-521", "x": point, "y": point}])),
+            Ok(vec![])
+        );
+        assert!(read(json!([])).is_err());
+    }
 }
