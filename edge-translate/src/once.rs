@@ -70,6 +70,15 @@ impl Once {
         Self { now: Some(now), ..self }
     }
 
+    /// Lets this executor run what can be split.
+    #[must_use]
+    pub fn run_by(self, executor: Arc<dyn Executor>) -> Self {
+        Self {
+            executor: Some(executor),
+            ..self
+        }
+    }
+
     /// Reads texts in the order of their names, which decides who wins where an object stands in two of them.
     pub fn load(&self, texts: &[Source<'_>]) -> Loaded {
         let mut texts: Vec<&Source<'_>> = texts.iter().collect();

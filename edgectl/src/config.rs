@@ -6,9 +6,11 @@ use crate::{
         client,
         pods::{self, Place, Running, Which},
     },
+    kinds,
     translate::show::write_value,
 };
 use anyhow::{Context, Result};
+use edge_translate::api::Kind;
 use edge_xds::json::{Codec, Names};
 use serde_json::Value;
 use std::{
@@ -116,45 +118,15 @@ pub struct RateLimitArgs {
     place: Place,
 }
 
-/// Kinds with their short names.
-const KINDS: [(&str, &str); 23] = [
-    ("GatewayClass", "gc"),
-    ("Gateway", "gw"),
-    ("HTTPRoute", "hr"),
-    ("GRPCRoute", "gr"),
-    ("TLSRoute", "tr"),
-    ("TCPRoute", "tcr"),
-    ("UDPRoute", "udr"),
-    ("ClientTrafficPolicy", "ctp"),
-    ("BackendTrafficPolicy", "btp"),
-    ("BackendTLSPolicy", "btlsp"),
-    ("SecurityPolicy", "sp"),
-    ("EdgePatchPolicy", "epp"),
-    ("EdgeExtensionPolicy", "eep"),
-    ("Service", "svc"),
-    ("Secret", "sec"),
-    ("ConfigMap", "cm"),
-    ("Namespace", "ns"),
-    ("EndpointSlice", "eps"),
-    ("ReferenceGrant", "rg"),
-    ("HTTPRouteFilter", "hrf"),
-    ("EdgeProxy", "ep"),
-    ("Backend", "be"),
-    ("ServiceImport", "si"),
-];
-
 fn kind(text: &str) -> Result<String, String> {
     if text == "all" {
         return Ok(text.to_owned());
     }
-    let found = KINDS
-        .iter()
-        .find(|(kind, short)| kind.eq_ignore_ascii_case(text) || *short == text);
-    match found {
-        Some((kind, _)) => Ok((*kind).to_owned()),
+    match kinds::find(text) {
+        Some(kind) => Ok(kind.to_string()),
         None => {
-            let kinds: Vec<String> = KINDS.iter().map(|(kind, short)| format!("{kind} ({short})")).collect();
-            Err(format!("no such kind; there are all, {}", kinds.join(", ")))
+            let known = kinds::list(Kind::ALL.iter().copied());
+            Err(format!("no such kind; there are all, {known}"))
         }
     }
 }
@@ -275,6 +247,12 @@ mod tests {
     fn kinds_are_known_by_both_names() {
         assert_eq!(kind("hr").unwrap(), "HTTPRoute");
         assert_eq!(kind("gatewayclass").unwrap(), "GatewayClass");
+        for name in ["listenerset", "lset"] {
+            assert_eq!(kind(name).unwrap(), "ListenerSet");
+        }
+        for name in ["gw", "gtw"] {
+            assert_eq!(kind(name).unwrap(), "Gateway", "a name of any command");
+        }
         assert!(kind("pod").unwrap_err().contains("GatewayClass (gc)"));
     }
 }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod dashboard;
 pub mod echo;
 pub mod install;
+pub mod kinds;
 pub mod stats;
 pub mod status;
 pub mod translate;

@@ -1,6 +1,6 @@
 //! `edgectl x status`: conditions of objects as tables.
 //!
-//! [`kinds`] says which kinds there are and what they are called, [`rows`] reads the conditions of an object, [`table`]
+//! [`kinds`] says which kinds have statuses, [`rows`] reads the conditions of an object, [`table`]
 //! lays them out. Where the objects come from is a [`Source`]; the rest doesn't know.
 
 use crate::cluster::{
@@ -8,6 +8,7 @@ use crate::cluster::{
     statuses::{self, Wanted},
 };
 use anyhow::{Context, Result, bail};
+use edge_translate::api::{Kind, Scope};
 use serde_json::Value;
 use std::{
     env, fs,
@@ -21,7 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use kinds::{Kind, Selection};
+use kinds::{Family, Selection};
 use rows::rows;
 use table::Table;
 
@@ -91,11 +92,10 @@ impl Source {
 fn ask(args: &StatusArgs) -> Result<Vec<Value>> {
     let kinds = args.kind.kinds();
     let wanted: Vec<Wanted<'_>> = kinds
-        .iter()
-        .map(|kind| Wanted {
+        .map(|(kind, _)| Wanted {
             group: kind.group(),
-            kind: kind.name,
-            namespace: (kind.is_namespaced() && !args.all_namespaces).then_some(args.namespace.as_str()),
+            kind: kind.as_str(),
+            namespace: (is_namespaced(kind) && !args.all_namespaces).then_some(args.namespace.as_str()),
         })
         .collect();
     client::block_on(async { Box::pin(statuses::list(&args.connection.client().await?, &wanted)).await })
@@ -121,16 +121,15 @@ pub fn run(args: &StatusArgs) -> Result<()> {
 
 /// The tables as text.
 fn render(args: &StatusArgs, objects: &[Value]) -> String {
-    let kinds = args.kind.kinds();
-    let is_one = kinds.len() == 1;
+    let is_one = matches!(args.kind, Selection::One(_));
     let mut tables = Vec::new();
-    for kind in kinds {
-        let mut table = Table::new(header(args, kind));
+    for (kind, family) in args.kind.kinds() {
+        let mut table = Table::new(header(args, kind, family));
         for object in objects.iter().filter(|object| is_shown(args, kind, object)) {
-            let rows = rows(kind, object, args.quiet).into_iter();
+            let rows = rows(family, object, args.quiet).into_iter();
             for (n, row) in rows.enumerate() {
                 let is_first = n == 0;
-                table.push(cells(args, kind, object, (is_first, !is_one), row));
+                table.push(cells(args, (kind, family), object, (is_first, !is_one), row));
             }
         }
         // Of several kinds, those without anything to say are left out.
@@ -141,18 +140,22 @@ fn render(args: &StatusArgs, objects: &[Value]) -> String {
     tables.join("\n")
 }
 
-fn is_shown(args: &StatusArgs, kind: &Kind, object: &Value) -> bool {
-    let in_namespace = args.all_namespaces || !kind.is_namespaced() || object["namespace"] == *args.namespace;
-    object["kind"] == kind.name && in_namespace
+fn is_namespaced(kind: Kind) -> bool {
+    kind.scope() == Scope::Namespaced
 }
 
-fn header(args: &StatusArgs, kind: &Kind) -> Vec<String> {
+fn is_shown(args: &StatusArgs, kind: Kind, object: &Value) -> bool {
+    let in_namespace = args.all_namespaces || !is_namespaced(kind) || object["namespace"] == *args.namespace;
+    object["kind"] == kind.as_str() && in_namespace
+}
+
+fn header(args: &StatusArgs, kind: Kind, family: Family) -> Vec<String> {
     let mut header = Vec::new();
-    if args.all_namespaces && kind.is_namespaced() {
+    if args.all_namespaces && is_namespaced(kind) {
         header.push("NAMESPACE");
     }
     header.push("NAME");
-    header.extend(kind.reference_column());
+    header.extend(family.reference_column());
     header.extend(["TYPE", "STATUS", "REASON"]);
     if args.verbose {
         header.extend(["MESSAGE", "OBSERVED GENERATION", "LAST TRANSITION TIME"]);
@@ -163,7 +166,7 @@ fn header(args: &StatusArgs, kind: &Kind) -> Vec<String> {
 /// The cells of a row; `is_first` says that it is the object's first, `is_qualified` that names come with their kind.
 fn cells(
     args: &StatusArgs,
-    kind: &Kind,
+    (kind, family): (Kind, Family),
     object: &Value,
     (is_first, is_qualified): (bool, bool),
     row: rows::Row<'_>,
@@ -171,15 +174,15 @@ fn cells(
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let first = |text: String| if is_first { text } else { String::new() };
     let mut cells = Vec::new();
-    if args.all_namespaces && kind.is_namespaced() {
+    if args.all_namespaces && is_namespaced(kind) {
         cells.push(first(text(&object["namespace"])));
     }
     let name = text(&object["name"]);
     cells.push(first(match is_qualified {
-        true => format!("{}/{name}", kind.name.to_lowercase()),
+        true => format!("{}/{name}", kind.as_str().to_lowercase()),
         false => name,
     }));
-    if kind.reference_column().is_some() {
+    if family.reference_column().is_some() {
         cells.push(row.reference);
     }
     let condition = row.condition;

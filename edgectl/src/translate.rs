@@ -10,10 +10,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::{FleetKey, StartPlace};
 use edge_threads::Cores;
 use edge_translate::{
-    Answers, Change, Fact, Fault, Settings, Translation, Translator,
-    api::{ObjectKey, Timestamp},
+    Answers, Fault, Once, Settings, Translation,
+    api::Timestamp,
     load::{Limits, LoadFinding, LoadedObject, Severity},
-    status::{Status, StatusBody},
 };
 use edge_xds::{dump::DumpKind, lower::Lowering, snapshot::Snapshot};
 use std::{
@@ -159,67 +158,22 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         missing::add(&mut loaded.objects, &options.settings);
     }
     let cores = Arc::new(Cores::available());
-    let mut translator = Translator::new(options.settings.clone()).run_by(Arc::clone(&cores) as _);
-    for loaded in &loaded.objects {
-        translator.apply(Change::Put(loaded.object.clone()));
-    }
-    if let Some(now) = options.now {
-        translator.apply(Change::Fact(Fact::Time(now)));
-    }
-    let mut translation = translator.translate_with(&options.answers);
+    let mut once = Once::new(options.settings.clone()).run_by(Arc::clone(&cores) as _);
+    once.now = options.now;
+    once.answers.clone_from(&options.answers);
     let mut snapshots = BTreeMap::new();
-    for (key, fleet) in &translation.fleets {
+    let outcome = once.run_lowered(loaded, |key, fleet| {
         let mut lowering = Lowering::new().run_by(Arc::clone(&cores) as _);
         snapshots.insert(key.clone(), lowering.lower(fleet));
-        let failures = (!fleet.patches.is_empty()).then(|| Arc::clone(lowering.failures()));
-        translator.apply(Change::Fact(Fact::Patched(key.clone(), failures)));
-    }
-    // What patches came to is said of their policies, and of nothing else.
-    let earlier = std::mem::replace(&mut translation.statuses, translator.translate().statuses);
-    keep(&mut translation.statuses, earlier);
-    loaded.findings.extend(unattached(&loaded.objects, &translation));
+        (!fleet.patches.is_empty()).then(|| Arc::clone(lowering.failures()))
+    });
     Outcome {
-        objects: loaded.objects,
-        findings: loaded.findings,
-        translation,
+        objects: outcome.objects,
+        findings: outcome.findings,
+        translation: outcome.translation,
         snapshots,
         start_place: options.settings.start_place(),
     }
-}
-
-/// Keeps of earlier statuses those that no later one replaces.
-fn keep(statuses: &mut Vec<(ObjectKey, Option<Arc<Status>>)>, mut earlier: Vec<(ObjectKey, Option<Arc<Status>>)>) {
-    earlier.retain(|(key, _)| statuses.iter().all(|(later, _)| later != key));
-    statuses.append(&mut earlier);
-    statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
-}
-
-/// A warning for each object that leads to nothing of ours: no status has room for it.
-fn unattached(objects: &[LoadedObject], translation: &Translation) -> Vec<LoadFinding> {
-    let told = translation
-        .statuses
-        .iter()
-        .filter_map(|(key, status)| match &status.as_ref()?.body {
-            StatusBody::Unattached(reasons) => Some((key, reasons)),
-            _ => None,
-        });
-    let told: BTreeMap<&ObjectKey, &Vec<String>> = told.collect();
-    if told.is_empty() {
-        return Vec::new();
-    }
-    let findings = objects.iter().flat_map(|loaded| {
-        let key = loaded.object.key();
-        let reasons = told.get(&key).copied().into_iter().flatten();
-        reasons.map(move |reason| LoadFinding {
-            severity: Severity::Warning,
-            file: loaded.file.clone(),
-            line: loaded.line,
-            column: 1,
-            object: Some(key.clone()),
-            message: reason.clone(),
-        })
-    });
-    findings.collect()
 }
 
 /// Runs the command.

@@ -1,124 +1,86 @@
-//! The kinds whose statuses can be shown, and what they may be called on the command line.
+//! The kinds whose statuses can be shown, and how they may be asked for on the command line.
+
+use crate::kinds;
+use edge_translate::api::Kind;
 
 /// Where a kind keeps its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// In the status itself, and it belongs to no namespace.
-    Class,
     /// In the status itself.
-    Gateway,
+    Own,
     /// For each parent.
-    Route,
+    Parents,
     /// For each ancestor.
-    Policy,
+    Ancestors,
 }
 
-/// A kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// As it stands in objects.
-    pub name: &'static str,
-    /// What else it may be called.
-    short: &'static [&'static str],
-    /// Where it keeps its conditions.
-    pub family: Family,
-}
-
-impl Kind {
-    /// Its API group.
-    pub fn group(&self) -> &'static str {
-        let known = edge_translate::api::Kind::ALL
-            .iter()
-            .find(|known| known.as_str() == self.name);
-        known.map_or("", |known| known.group())
-    }
-
-    /// Whether its objects belong to namespaces.
-    pub fn is_namespaced(&self) -> bool {
-        self.family != Family::Class
+impl Family {
+    /// That of a kind, if it has a status of ours.
+    pub fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::Backend => Some(Self::Own),
+            Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => Some(Self::Parents),
+            Kind::BackendTlsPolicy
+            | Kind::EdgeProxy
+            | Kind::ClientTrafficPolicy
+            | Kind::BackendTrafficPolicy
+            | Kind::SecurityPolicy
+            | Kind::EdgeExtensionPolicy
+            | Kind::EdgePatchPolicy
+            | Kind::CustomPolicy => Some(Self::Ancestors),
+            Kind::ReferenceGrant
+            | Kind::Namespace
+            | Kind::Service
+            | Kind::ServiceImport
+            | Kind::EndpointSlice
+            | Kind::Secret
+            | Kind::ConfigMap
+            | Kind::ClusterTrustBundle
+            | Kind::HttpRouteFilter
+            | Kind::Custom => None,
+        }
     }
 
     /// The column that says for whom a condition holds.
-    pub fn reference_column(&self) -> Option<&'static str> {
-        match self.family {
-            Family::Class | Family::Gateway => None,
-            Family::Route => Some("PARENT"),
-            Family::Policy => Some("ANCESTOR REFERENCE"),
+    pub fn reference_column(self) -> Option<&'static str> {
+        match self {
+            Self::Own => None,
+            Self::Parents => Some("PARENT"),
+            Self::Ancestors => Some("ANCESTOR REFERENCE"),
         }
     }
-}
-
-/// In the order in which they are shown.
-pub static KINDS: [Kind; 13] = [
-    kind("GatewayClass", &["gc"], Family::Class),
-    kind("Gateway", &["gtw"], Family::Gateway),
-    kind("HTTPRoute", &[], Family::Route),
-    kind("GRPCRoute", &[], Family::Route),
-    kind("TLSRoute", &[], Family::Route),
-    kind("TCPRoute", &[], Family::Route),
-    kind("UDPRoute", &[], Family::Route),
-    kind("BackendTLSPolicy", &["btlspolicy"], Family::Policy),
-    kind("BackendTrafficPolicy", &["btp"], Family::Policy),
-    kind("ClientTrafficPolicy", &["ctp"], Family::Policy),
-    kind("EdgePatchPolicy", &["epp", "EnvoyPatchPolicy"], Family::Policy),
-    kind("EdgeExtensionPolicy", &["eep"], Family::Policy),
-    kind("SecurityPolicy", &["sp"], Family::Policy),
-];
-
-const fn kind(name: &'static str, short: &'static [&'static str], family: Family) -> Kind {
-    Kind { name, short, family }
 }
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Every kind.
-    All,
-    /// Every kind of route.
-    Routes,
-    /// Every kind of policy.
-    Policies,
+    /// Every kind whose name ends so.
+    Ending(&'static str),
     /// One kind.
-    One(&'static Kind),
+    One(Kind),
 }
 
 impl Selection {
-    /// The kinds, in the order in which they are shown.
-    pub fn kinds(self) -> Vec<&'static Kind> {
-        let of = |family| KINDS.iter().filter(|kind| kind.family == family).collect();
-        match self {
-            Self::All => KINDS.iter().collect(),
-            Self::Routes => of(Family::Route),
-            Self::Policies => of(Family::Policy),
-            Self::One(kind) => vec![kind],
-        }
+    /// The kinds, in the order in which they are shown, with where they keep their conditions.
+    pub fn kinds(self) -> impl Iterator<Item = (Kind, Family)> {
+        let kinds = Kind::ALL.iter().copied().filter(move |kind| match self {
+            Self::Ending(end) => kind.as_str().ends_with(end),
+            Self::One(one) => *kind == one,
+        });
+        kinds.filter_map(|kind| Some((kind, Family::of(kind)?)))
     }
 }
 
 /// Reads what was asked for; case doesn't matter.
 pub fn select(text: &str) -> Result<Selection, String> {
-    let is = |name: &str| name.eq_ignore_ascii_case(text);
-    for (name, selection) in [
-        ("all", Selection::All),
-        ("xRoute", Selection::Routes),
-        ("xPolicy", Selection::Policies),
-    ] {
-        if is(name) {
-            return Ok(selection);
+    for (name, end) in [("all", ""), ("xRoute", "Route"), ("xPolicy", "Policy")] {
+        if name.eq_ignore_ascii_case(text) {
+            return Ok(Selection::Ending(end));
         }
     }
-    let found = KINDS
-        .iter()
-        .find(|kind| is(kind.name) || kind.short.iter().any(|short| is(short)));
+    let found = kinds::find(text).filter(|kind| Family::of(*kind).is_some());
     found.map(Selection::One).ok_or_else(|| {
-        let names: Vec<String> = KINDS.iter().map(names).collect();
-        format!("there are all, xRoute, xPolicy, {}", names.join(", "))
+        let known = Selection::Ending("").kinds().map(|(kind, _)| kind);
+        format!("there are all, xRoute, xPolicy, {}", kinds::list(known))
     })
-}
-
-fn names(kind: &Kind) -> String {
-    match kind.short.first() {
-        Some(short) => format!("{} ({short})", kind.name),
-        None => kind.name.to_owned(),
-    }
 }

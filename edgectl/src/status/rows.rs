@@ -1,6 +1,6 @@
 //! The conditions of an object, in the order in which they are shown: the latest first.
 
-use super::kinds::{Family, Kind};
+use super::kinds::Family;
 use serde_json::Value;
 
 /// A condition, and for whom it holds.
@@ -11,12 +11,12 @@ pub(super) struct Row<'a> {
 }
 
 /// The rows of an object. `is_brief` keeps the first for each parent or ancestor.
-pub(super) fn rows<'a>(kind: &Kind, object: &'a Value, is_brief: bool) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(family: Family, object: &'a Value, is_brief: bool) -> Vec<Row<'a>> {
     let status = &object["status"];
-    match kind.family {
-        Family::Class | Family::Gateway => of_one(String::new(), status, is_brief),
-        Family::Route => of_each(&status["parents"], "parentRef", is_brief),
-        Family::Policy => of_each(&status["ancestors"], "ancestorRef", is_brief),
+    match family {
+        Family::Own => of_one(String::new(), status, is_brief),
+        Family::Parents => of_each(&status["parents"], "parentRef", is_brief),
+        Family::Ancestors => of_each(&status["ancestors"], "ancestorRef", is_brief),
     }
 }
 

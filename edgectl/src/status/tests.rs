@@ -3,6 +3,7 @@
 use super::*;
 use crate::cli::{Cli, Command, Experimental};
 use clap::Parser as _;
+use edge_translate::status::has_status;
 use serde_json::json;
 
 fn condition(kind: &str, status: &str, reason: &str) -> Value {
@@ -51,9 +52,22 @@ fn a_cluster_that_is_named_is_asked() {
     assert_eq!(document, Source::File("s".into()));
     let both = ["edgectl", "x", "status", "all", "--context", "c", "--status-file", "s"];
     assert!(Cli::try_parse_from(both).is_err(), "one or the other");
-    for kind in kinds::KINDS {
-        assert!(!kind.group().is_empty(), "{}", kind.name);
+}
+
+#[test]
+fn all_are_the_kinds_with_a_status() {
+    for kind in Kind::ALL {
+        assert_eq!(Family::of(*kind).is_some(), has_status(*kind), "{kind}");
     }
+    let mut policies = args("xpolicy").kind.kinds();
+    assert!(policies.all(|(kind, _)| kind.as_str().ends_with("Policy")));
+    let set = json!({ "kind": "ListenerSet", "namespace": "default", "name": "more",
+        "status": { "conditions": [condition("Accepted", "True", "Accepted")] } });
+    let expected = "\
+NAME               TYPE       STATUS    REASON
+listenerset/more   Accepted   True      Accepted
+";
+    assert_eq!(render(&args("all"), &[set]), expected);
 }
 
 #[test]
@@ -84,7 +98,7 @@ fn one_kind_by_any_of_its_names() {
 NAME         TYPE         STATUS    REASON
 quickstart   Programmed   True      Programmed
 ";
-    for name in ["gateway -q", "Gateway --quiet", "GTW -q"] {
+    for name in ["gateway -q", "Gateway --quiet", "GTW -q", "gw -q"] {
         assert_eq!(shown(name), expected, "{name}");
     }
     assert_eq!(shown("tcproute"), "NAME      PARENT    TYPE      STATUS    REASON\n");
