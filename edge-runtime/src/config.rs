@@ -83,8 +83,8 @@ pub struct Config {
     pub metrics: Feature,
     /// Bounds of the xDS server.
     pub xds: Limits,
-    /// The file with all defaults, if it is to be logged.
-    pub dump: Option<String>,
+    /// Whether all of this is to be logged.
+    pub dump: Feature,
     /// Fields that change nothing, each with its place.
     pub remarks: Vec<LoadFinding>,
 }
@@ -189,7 +189,10 @@ impl Reading {
             admin: self.admin()?,
             metrics: self.metrics(),
             xds: self.limits(),
-            dump: self.dump(),
+            dump: match self.file.admin.enable_dump_config {
+                true => Feature::Enabled,
+                false => Feature::Disabled,
+            },
             remarks,
         })
     }
@@ -325,10 +328,5 @@ impl Reading {
                 .and_then(size)
                 .unwrap_or(default.message_size),
         }
-    }
-
-    fn dump(&self) -> Option<String> {
-        let wanted = self.file.admin.enable_dump_config;
-        wanted.then(|| serde_json::to_string(&self.file).unwrap_or_else(|error| error.to_string()))
     }
 }

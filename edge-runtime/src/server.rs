@@ -388,10 +388,8 @@ fn tell(config: &Config, told: Option<&Config>) {
     let is_new = |remark: &&LoadFinding| told.is_none_or(|told| !told.remarks.contains(remark));
     let remarks = config.remarks.iter().filter(is_new);
     remarks.for_each(|remark| tracing::warn!("{remark}"));
-    if let Some(dump) = &config.dump
-        && told.is_none_or(|told| told.dump.as_ref() != Some(dump))
-    {
-        tracing::info!(config = dump, "the configuration in force");
+    if config.dump == Feature::Enabled && told.is_none_or(|told| told != config) {
+        tracing::info!(?config, "the configuration in force");
     }
 }
 

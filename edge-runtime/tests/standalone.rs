@@ -537,6 +537,20 @@ async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
     );
 }
 
+#[tokio::test]
+async fn the_configuration_in_force_is_logged_with_its_defaults() {
+    let place = Place::new("");
+    let dumping = place
+        .config("")
+        .replace("admin: { ", "admin: { enableDumpConfig: true, ");
+    place.write("edge-gateway.yaml", &dumping);
+    let _server = place.start().await;
+    // Neither stands in the file.
+    for default in ["connection_grace: 120s", "message_size: 33554432"] {
+        place.log_says(default).await;
+    }
+}
+
 /// Opening a pipe to which nobody writes waits for ever: what is no file isn't opened.
 #[tokio::test]
 async fn a_pipe_among_the_resources_holds_up_neither_them_nor_the_end() {

@@ -8,7 +8,7 @@ use crate::{
 use edge_ir::RateLimitInfra;
 use edge_translate::{
     Feature,
-    api::{CustomKind, DurationText, Kind, LabelSelector, ObjectKey, SecretRef},
+    api::{CustomKind, Kind, LabelSelector, ObjectKey, SecretRef},
     config::EdgeGateway,
     config::extension::custom_kinds,
     config::provider::{ClusterProvider, DeployModeType, LeaderElection, WatchModeType},
@@ -19,7 +19,6 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 /// Where the Secret with the controller's certificate is mounted.
@@ -136,7 +135,8 @@ impl Reading {
         let default = ClusterProvider::default();
         let given = self.file.provider.cluster.as_deref().unwrap_or(&default);
         let namespace = overrides.controller_namespace();
-        let limit = given.client.as_ref().and_then(|client| client.rate_limit.as_ref());
+        let limit = given.client.as_ref().and_then(|client| client.rate_limit.clone());
+        let limit = limit.unwrap_or_default();
         // Both were checked when the file was read.
         let positive = |number: i32| u32::try_from(number).unwrap_or(1).max(1);
         let image = given.shutdown_manager.as_ref().and_then(|it| it.image.as_deref());
@@ -148,8 +148,8 @@ impl Reading {
                 _ => Deploy::ControllerNamespace,
             },
             client: ClientLimits {
-                qps: limit.map_or(50, |limit| positive(limit.qps)),
-                burst: limit.map_or(100, |limit| positive(limit.burst)),
+                qps: positive(limit.qps),
+                burst: positive(limit.burst),
             },
             election: election(given.leader_election.as_ref(), &namespace),
             certificates: overrides.certificates.clone().unwrap_or(Path::new(CERTIFICATES).into()),
@@ -230,14 +230,12 @@ fn election(given: Option<&LeaderElection>, namespace: &Arc<str>) -> Election {
         return Election::Off;
     }
     // They were checked when the file was read.
-    let time = |text: &Option<DurationText>, seconds| {
-        let parsed = text.as_ref().and_then(|text| text.parse().ok());
-        parsed.unwrap_or(Duration::from_secs(seconds))
-    };
+    let times = given.times().map(|(_, time)| time.parse().unwrap_or_default());
+    let [duration, renew_deadline, retry] = times;
     Election::Lease(LeaseTerms {
         namespace: Arc::clone(namespace),
-        duration: time(&given.lease_duration, 15),
-        renew_deadline: time(&given.renew_deadline, 10),
-        retry: time(&given.retry_period, 2),
+        duration,
+        renew_deadline,
+        retry,
     })
 }

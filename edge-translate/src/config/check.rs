@@ -141,32 +141,21 @@ fn watch_fault(watch: &WatchMode) -> Option<&'static str> {
 
 /// A leader must have stepped down before another may take its place.
 fn check_election(election: &LeaderElection, path: &str, fault: Sink<'_>) {
-    let duration = Time("leaseDuration", election.lease_duration.clone(), "15s");
-    let deadline = Time("renewDeadline", election.renew_deadline.clone(), "10s");
-    let retry = Time("retryPeriod", election.retry_period.clone(), "2s");
-    for Time(name, given, _) in [&duration, &deadline, &retry] {
-        positive_duration(&format!("{path}.{name}"), given.as_ref(), fault);
+    let times = election.times();
+    for (name, time) in &times {
+        positive_duration(&format!("{path}.{name}"), Some(time), fault);
     }
-    for (short, long) in [(&deadline, &duration), (&retry, &deadline)] {
-        let (less, more) = (short.in_force(), long.in_force());
+    let [duration, deadline, retry] = &times;
+    for ((short, less), (long, more)) in [(deadline, duration), (retry, deadline)] {
         if let (Ok(least), Ok(most)) = (less.parse(), more.parse())
             && least >= most
         {
-            let path = format!("{path}.{}", short.0);
+            let path = format!("{path}.{short}");
             fault(
                 &path,
-                &format!("{path}: {less} must be less than {}, which is {more}", long.0),
+                &format!("{path}: {less} must be less than {long}, which is {more}"),
             );
         }
-    }
-}
-
-/// A time by its name, as given, and what holds when it isn't.
-struct Time(&'static str, Option<DurationText>, &'static str);
-
-impl Time {
-    fn in_force(&self) -> DurationText {
-        self.1.clone().unwrap_or_else(|| self.2.into())
     }
 }
 

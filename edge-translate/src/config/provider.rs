@@ -141,6 +141,18 @@ pub struct LeaderElection {
     pub disable: bool,
 }
 
+impl LeaderElection {
+    /// The life of the lease, the time to renew it and that between tries, by their names: as given, or the defaults.
+    pub fn times(&self) -> [(&'static str, DurationText); 3] {
+        let times = [
+            ("leaseDuration", &self.lease_duration, "15s"),
+            ("renewDeadline", &self.renew_deadline, "10s"),
+            ("retryPeriod", &self.retry_period, "2s"),
+        ];
+        times.map(|(name, given, default)| (name, given.clone().unwrap_or_else(|| default.into())))
+    }
+}
+
 /// Limits towards the API server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,6 +172,15 @@ pub struct ClientRateLimit {
     /// At once.
     #[serde(default = "burst")]
     pub burst: i32,
+}
+
+impl Default for ClientRateLimit {
+    fn default() -> Self {
+        Self {
+            qps: qps(),
+            burst: burst(),
+        }
+    }
 }
 
 /// Settings for standalone mode.
