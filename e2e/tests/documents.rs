@@ -164,6 +164,30 @@ fn offered(help: &str) -> Vec<&str> {
     words.filter(|word| word.starts_with("--")).collect()
 }
 
+/// A page with a table of a command's flags has each of them.
+#[test]
+fn tables_of_flags_are_whole() -> Result<()> {
+    for (page, command) in [("docs/translate.md", &["edgectl", "x", "translate"][..])] {
+        let text = fs::read_to_string(root().join(page))?;
+        let (_, table) = text
+            .split_once("| flag |")
+            .with_context(|| format!("{page} has no table"))?;
+        let (table, _) = table.split_once("\n\n").unwrap_or((table, ""));
+        let help = Command::new(program(command[0])?)
+            .args(&command[1..])
+            .arg("--help")
+            .output()?;
+        let help = String::from_utf8(help.stdout)?;
+        let flags = offered(&help);
+        ensure!(flags.len() > 2, "no flags in {help}");
+        // Of --from there is one value, and --help is everybody's.
+        for flag in flags.into_iter().filter(|flag| !["--from", "--help"].contains(flag)) {
+            ensure!(table.contains(&format!("`{flag}`")), "the table of {page} lacks {flag}");
+        }
+    }
+    Ok(())
+}
+
 /// Packages take manual pages from the programs themselves, so each page says what `--help` does.
 #[test]
 fn manual_pages_say_what_the_programs_do() -> Result<()> {
