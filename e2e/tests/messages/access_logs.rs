@@ -12,6 +12,8 @@ use std::{
 use tempfile::TempDir;
 
 const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog";
+const FAULT: &str = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 const WITHOUT_QUERY: &str = "type.googleapis.com/envoy.extensions.formatter.req_without_query.v3.ReqWithoutQuery";
 
 /// What is the same with both.
@@ -82,20 +84,20 @@ fn filters() -> Vec<(&'static str, usize, Value)> {
                 named(":path", "/silent"),
             ),
         ),
-        ("flagged", 5, json!({"response_flag_filter": {}})),
+        ("flagged", 6, json!({"response_flag_filter": {}})),
         ("unreached", 2, json!({"response_flag_filter": {"flags": ["UF", "UH"]}})),
-        ("agent", 9, named("user-agent", "agent")),
-        ("get and failed", 6, both(&failed, named(":method", "GET"))),
+        ("agent", 10, named("user-agent", "agent")),
+        ("get and failed", 7, both(&failed, named(":method", "GET"))),
         (
             "post or failed",
-            7,
+            8,
             json!({"or_filter": {"filters": [failed, named(":method", "POST")]}}),
         ),
-        ("failed", 6, failed),
-        ("all", 10, share(100)),
+        ("failed", 7, failed),
+        ("all", 11, share(100)),
         ("none", 0, share(0)),
-        ("no health checks", 10, json!({"not_health_check_filter": {}})),
-        ("of ends", 10, json!({"log_type_filter": {"types": ["DownstreamEnd"]}})),
+        ("no health checks", 11, json!({"not_health_check_filter": {}})),
+        ("of ends", 11, json!({"log_type_filter": {"types": ["DownstreamEnd"]}})),
         (
             "not of ends",
             0,
@@ -142,6 +144,10 @@ fn manager(folder: &Path) -> Value {
         "access_log": logs,
         "server_name": "proxy",
         "generate_request_id": false,
+        "http_filters": [
+            {"name": "fault", "typed_config": {"@type": FAULT}},
+            {"name": "router", "typed_config": {"@type": ROUTER}},
+        ],
         "route_config": {"name": "r", "validate_clusters": false, "virtual_hosts": [{"name": "v", "domains": ["*"], "routes": [
             route("plain", to("backend", json!({}))),
             route("rewritten", to("backend", json!({"prefix_rewrite": "/there"}))),
@@ -151,6 +157,12 @@ fn manager(folder: &Path) -> Value {
             route("empty", to("empty", json!({}))),
             route("refusing", to("refusing", json!({}))),
             route("silent", to("silent", json!({"timeout": "0.2s"}))),
+            route("refused", json!({
+                "route": {"cluster": "backend"},
+                "typed_per_filter_config": {"fault": {
+                    "@type": FAULT, "abort": {"http_status": 403, "percentage": {"numerator": 100}},
+                }},
+            })),
         ]}]},
     })
 }
@@ -167,6 +179,7 @@ fn requests() -> Vec<String> {
         "/empty",
         "/refusing",
         "/silent",
+        "/refused",
     ]
     .map(get)
     .into();

@@ -266,11 +266,13 @@ impl<'a> Chain<'a> {
                     self.extend(place + 1, &site.manager.filters, destination, &arrived.head);
                 }
                 Flow::Answer(mut response) => {
+                    site.note_cluster(destination, &arrived);
                     destination.edit_own(response.headers_mut(), &exchange, &arrived.head);
                     answer = Some(*response);
                     break;
                 }
                 Flow::AnswerItself(response) => {
+                    site.note_cluster(destination, &arrived);
                     answer = Some(*response);
                     break;
                 }

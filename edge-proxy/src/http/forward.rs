@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Kind;
 use crate::config::Snapshot;
-use crate::config::cluster::{ClusterEntry, LbPolicy};
+use crate::config::cluster::{Cluster, ClusterEntry, LbPolicy};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{Connect, SchemeOverride, Upgrade};
@@ -246,6 +246,12 @@ fn refuse(exchange: &Exchange, route: &Route, head: &Head, fault: Fault, audienc
     let mut response = local_reply::of_fault(fault, audience);
     Destination::Route(route).edit_own(response.headers_mut(), exchange, head);
     response
+}
+
+/// The cluster that a request goes to by a route.
+pub(super) fn cluster(snapshot: &Snapshot, route: &Route, settings: &Forward, head: &Head) -> Option<Arc<Cluster>> {
+    let chosen = choose(snapshot, route, settings, head).ok()?;
+    Some(Arc::clone(&chosen.entry.cluster))
 }
 
 /// A cluster and what comes with the choice.

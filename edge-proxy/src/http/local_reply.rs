@@ -13,6 +13,9 @@ use crate::http::body::ResponseBody;
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
+/// As Envoy calls it when a stream has lasted as long as it may.
+const DEADLINE_EXCEEDED: u32 = 4;
+
 /// Whom the answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
@@ -25,12 +28,12 @@ pub(crate) enum Audience {
 /// The answer to a fault.
 pub(crate) fn of_fault(fault: Fault, audience: Audience) -> Response<ResponseBody> {
     let verdict = fault.verdict();
-    text(
-        verdict.status,
-        Bytes::from_static(verdict.body.as_bytes()),
-        None,
-        audience,
-    )
+    let body = Bytes::from_static(verdict.body.as_bytes());
+    let mut response = text(verdict.status, body, None, audience);
+    if fault == Fault::MaxDuration && audience == Audience::Grpc {
+        say_code(response.headers_mut(), DEADLINE_EXCEEDED);
+    }
+    response
 }
 
 /// An answer with a body.
@@ -133,6 +136,10 @@ mod tests {
         assert_eq!(response.headers()["grpc-status"], "14");
         assert_eq!(response.headers()["grpc-message"], "no healthy upstream");
         assert_eq!(of_fault(Fault::NoRoute, Audience::Grpc).headers()["grpc-status"], "12");
+        assert_eq!(
+            of_fault(Fault::MaxDuration, Audience::Grpc).headers()["grpc-status"],
+            "4"
+        );
     }
 
     #[test]

@@ -144,6 +144,16 @@ impl<'a> Site<'a> {
         Destination::Route(route)
     }
 
+    /// Notes the cluster that a request would have gone to: so logs tell for which backend one is refused.
+    pub(crate) fn note_cluster(&self, destination: Destination<'_>, arrived: &Arrived<'_>) {
+        let Destination::Route(route) = destination else { return };
+        let Action::Forward(settings) = &route.action else {
+            return;
+        };
+        let cluster = forward::cluster(self.snapshot, route, settings, &arrived.head);
+        arrived.exchange.note(|record| record.upstream.cluster = cluster);
+    }
+
     /// Goes there.
     pub(crate) async fn go(&self, destination: Destination<'a>, mut arrived: Arrived<'a>) -> Response<ResponseBody> {
         let (connection, cells, audience) = (self.connection, self.connection.cells(), arrived.audience);
