@@ -9,17 +9,14 @@ use super::{
     report::{nothing_yet, report},
     seen::{ObjectId, View},
     succession::is_needed,
-    write::{Fault, Scaled, Writer, id},
+    write::{Account, Fault, Scaled, Turns, Wish, Writer, id},
 };
 use crate::{backoff::Backoff, cluster::fault::Trouble, due, metrics::Counter, state::Report, task::attempt};
 use edge_infra::{Object, ObjectKind};
 use edge_ir::{FleetKey, Infra};
 use kube::Client;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{
-    sync::{Semaphore, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 
 /// The first and the longest pause after something has failed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
@@ -74,7 +71,7 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// `turns`: of writing, for all fleets together.
-    pub(super) fn new(key: FleetKey, client: Client, turns: Arc<Semaphore>, outputs: Outputs) -> Self {
+    pub(super) fn new(key: FleetKey, client: Client, turns: Arc<Turns>, outputs: Outputs) -> Self {
         Self {
             writer: Writer {
                 fleet: key.clone(),
@@ -137,10 +134,16 @@ impl Fleet {
             Some(wanted) => self.render(wanted)?,
             None => Arc::default(),
         };
-        let scaled = Scaled::of(&objects);
+        let wish = Wish {
+            scaled: Scaled::of(&objects),
+            account: match &work.wanted {
+                Some((infra, _)) if infra.proxy.cluster.account_name.is_some() => Account::Named,
+                _ => Account::Own,
+            },
+        };
         let mut fault = None;
         for object in objects.iter() {
-            let done = self.writer.apply(object, (&work.view, work.losses), scaled).await;
+            let done = self.writer.apply(object, (&work.view, work.losses), wish).await;
             fault = worse(fault, done.err());
         }
         // Nothing goes before what takes its place is there.

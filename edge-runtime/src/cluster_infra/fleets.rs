@@ -8,9 +8,10 @@ use super::{
     observe::{News, Place},
     report::nothing_yet,
     seen::{ObjectId, View},
-    write::AT_A_TIME,
+    write::Turns,
 };
-use crate::state::Published;
+use crate::state::{FleetState, Published};
+use accounts::may_share;
 use edge_ir::{FleetKey, Infra, Owner};
 use kube::Client;
 use std::{
@@ -18,15 +19,17 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::watch,
     task::{Id, JoinError, JoinSet},
 };
+
+mod accounts;
 
 pub(super) struct Fleets {
     client: Client,
     rendering: Arc<Rendering>,
     outputs: Outputs,
-    turns: Arc<Semaphore>,
+    turns: Arc<Turns>,
     /// The fleets that there are to be.
     state: Option<Arc<Published>>,
     /// The service of rate limits, if there is to be one.
@@ -69,7 +72,7 @@ impl Fleets {
             client,
             rendering: Arc::new(rendering),
             outputs,
-            turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            turns: Arc::new(Turns::new()),
             state: None,
             owners: BTreeMap::new(),
             views: BTreeMap::new(),
@@ -91,19 +94,22 @@ impl Fleets {
         if !self.is_ready() {
             return;
         }
-        for (key, fleet) in &now.fleets {
-            let known = before.fleets.get(key);
-            let is_same = known.is_some_and(|known| match (&known.infra, &fleet.infra) {
+        let is_other = |(key, fleet): &(&FleetKey, &FleetState)| {
+            let known = before.fleets.get(*key);
+            !known.is_some_and(|known| match (&known.infra, &fleet.infra) {
                 (Some(known), Some(infra)) => Arc::ptr_eq(known, infra),
                 (None, None) => true,
                 _ => false,
-            });
-            if !is_same {
-                self.follow(key);
-            }
-        }
+            })
+        };
+        let others = now.fleets.iter().filter(is_other).map(|(key, _)| key);
         let gone = before.fleets.keys().filter(|key| !now.fleets.contains_key(*key));
-        gone.for_each(|key| self.follow(key));
+        let changed: Vec<&FleetKey> = others.chain(gone).collect();
+        let may_concern_others = |key: &FleetKey| [&before, &now].iter().any(|state| may_share(state.fleets.get(key)));
+        match changed.iter().any(|key| may_concern_others(key)) {
+            true => self.follow_all(),
+            false => changed.into_iter().for_each(|key| self.follow(key)),
+        }
     }
 
     /// Renders everything anew.
@@ -131,6 +137,7 @@ impl Fleets {
                 let before = self.forget(&id);
                 self.count_loss(before.as_ref());
                 self.follow_each([before]);
+                self.restore_account(&id);
             }
             News::Complete(place, listed) => {
                 let is_gone = |id: &&ObjectId| place.tells_of(id) && !listed.contains(*id);
@@ -190,7 +197,7 @@ impl Fleets {
 
     fn follow(&mut self, key: &FleetKey) {
         self.follow_nodes(key);
-        let view = self.views.get(key).cloned().unwrap_or_default();
+        let mut view = self.views.get(key).cloned().unwrap_or_default();
         let fleet = self.state.as_ref().and_then(|state| state.fleets.get(key));
         let service = self.service.as_ref().filter(|(service, _)| service == key);
         let infra = match (fleet, service) {
@@ -201,6 +208,7 @@ impl Fleets {
             },
             (None, service) => service.map(|(_, infra)| Arc::clone(infra)),
         };
+        self.share_accounts(key, infra.as_deref(), &mut view);
         let work = Work {
             wanted: infra.map(|infra| (infra, Arc::clone(&self.rendering))),
             nodes: self.on_nodes.get(key).and_then(|_| self.nodes.addresses()),

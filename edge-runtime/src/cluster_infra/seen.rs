@@ -14,7 +14,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Which object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectId {
     pub(super) kind: ObjectKind,
     pub(super) namespace: Arc<str>,
@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) leaves: bool,
     /// Which of our field managers have set how many pods there are.
     pub(super) replicas_set_by: BTreeSet<String>,
+    /// How often what is wanted of it has changed.
+    generation: i64,
 }
 
 /// Whose an object is.
@@ -99,7 +101,7 @@ impl Seen {
         let leaves = object.metadata.deletion_timestamp.is_some();
         let replicas_set_by = managers(object.metadata.managed_fields.take().unwrap_or_default(), REPLICAS);
         object.metadata.resource_version = None;
-        object.metadata.generation = None;
+        let generation = object.metadata.generation.take().unwrap_or_default();
         let mut object = serde_json::to_value(&object).unwrap_or_default();
         let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
         let fingerprint = xxh3_64(object.to_string().as_bytes());
@@ -112,15 +114,38 @@ impl Seen {
             uid,
             leaves,
             replicas_set_by,
+            generation,
         }
+    }
+
+    fn number(&self, pointer: &str) -> Option<u32> {
+        let number = self.object.pointer(pointer).and_then(Value::as_u64);
+        number.and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// Whether a workload may have pods of an earlier template, by what its controller says.
+    pub(super) fn is_rolling(&self, kind: ObjectKind) -> bool {
+        let status = |name: &str| self.number(&format!("/status/{name}"));
+        let observed = self
+            .object
+            .pointer("/status/observedGeneration")
+            .and_then(Value::as_i64);
+        let (all, new) = match kind {
+            ObjectKind::DaemonSet => (status("currentNumberScheduled"), status("updatedNumberScheduled")),
+            _ => (status("replicas"), status("updatedReplicas")),
+        };
+        observed.unwrap_or_default() < self.generation || all > new
+    }
+
+    /// The ServiceAccount that a workload names.
+    pub(super) fn account(&self) -> Option<&str> {
+        let account = self.object.pointer("/spec/template/spec/serviceAccountName");
+        account.and_then(Value::as_str)
     }
 
     /// Pods that are wanted, and those that are ready for traffic.
     pub(super) fn pods(&self, kind: ObjectKind) -> (u32, u32) {
-        let number = |pointer: &str| {
-            let number = self.object.pointer(pointer).and_then(Value::as_u64);
-            number.and_then(|number| u32::try_from(number).ok())
-        };
+        let number = |pointer: &str| self.number(pointer);
         match kind {
             ObjectKind::DaemonSet => (
                 number("/status/desiredNumberScheduled").unwrap_or(0),

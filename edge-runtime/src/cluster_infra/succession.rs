@@ -10,16 +10,29 @@ use serde_json::Value;
 /// Kinds of objects that run pods.
 pub(super) const WORKLOADS: [ObjectKind; 2] = [ObjectKind::Deployment, ObjectKind::DaemonSet];
 
-/// Whether a workload that isn't wanted any more still serves while the wanted one can't take its place.
+fn runs_pods(kind: ObjectKind) -> bool {
+    WORKLOADS.contains(&kind)
+}
+
+/// Whether an object that isn't wanted any more is needed until what is wanted has taken its place: a workload that serves,
+/// or the ServiceAccount that pods may run with.
 pub(super) fn is_needed(old: &ObjectId, seen: &Seen, wanted: &[Object], view: &View) -> bool {
     let serving = seen.pods(old.kind).1;
-    let runs_pods = |kind: ObjectKind| WORKLOADS.contains(&kind);
     let Some(successor) = wanted.iter().find(|object| runs_pods(object.kind)) else {
         return false;
     };
+    if old.kind == ObjectKind::ServiceAccount {
+        return is_in_use(&old.name, view);
+    }
     let pods = view.get(&id(successor));
     let (aims_at, available) = pods.map_or((0, 0), |seen| seen.pods(successor.kind));
     runs_pods(old.kind) && serving > 0 && available < serving.min(aims_at).max(1)
+}
+
+/// Whether pods may run with an account: their tokens are worth nothing without it.
+fn is_in_use(account: &str, view: &View) -> bool {
+    let mut workloads = view.iter().filter(|(id, _)| runs_pods(id.kind));
+    workloads.any(|(id, seen)| seen.account() == Some(account) || seen.is_rolling(id.kind))
 }
 
 /// Whether an object is wanted that the one that is there can't be turned into: a Service keeps its first family for
@@ -84,6 +97,68 @@ mod tests {
         }
         let (id, service) = seen(ObjectKind::Service, json!({}));
         assert!(!is_needed(&id, &service, &wanted, &View::new()));
+    }
+
+    #[test]
+    fn an_account_stays_until_no_pod_may_run_with_it() {
+        let (account, old) = seen(
+            ObjectKind::ServiceAccount,
+            json!({"metadata": {"name": "old", "namespace": "ns"}}),
+        );
+        let workload = |account: &str, generation: i64, status: Value| {
+            json!({
+                "metadata": {"name": "n", "namespace": "ns", "generation": generation},
+                "spec": {"template": {"spec": {"serviceAccountName": account}}},
+                "status": status,
+            })
+        };
+        let deployed = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2});
+        let halfway = json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1});
+        let daemons = json!({"observedGeneration": 2, "currentNumberScheduled": 2, "updatedNumberScheduled": 1});
+        let all_daemons = json!({"observedGeneration": 2, "currentNumberScheduled": 2, "updatedNumberScheduled": 2});
+        let wanted = [object(ObjectKind::Deployment, json!({}))];
+        for (kind, workload, is_kept, why) in [
+            (
+                ObjectKind::Deployment,
+                workload("old", 2, deployed.clone()),
+                true,
+                "the new template isn't seen yet",
+            ),
+            (
+                ObjectKind::Deployment,
+                workload("new", 3, deployed.clone()),
+                true,
+                "nobody has begun to replace pods",
+            ),
+            (
+                ObjectKind::Deployment,
+                workload("new", 2, halfway),
+                true,
+                "pods are being replaced",
+            ),
+            (
+                ObjectKind::Deployment,
+                workload("new", 2, deployed),
+                false,
+                "all are replaced",
+            ),
+            (
+                ObjectKind::DaemonSet,
+                workload("new", 2, daemons),
+                true,
+                "one is replaced",
+            ),
+            (
+                ObjectKind::DaemonSet,
+                workload("new", 2, all_daemons),
+                false,
+                "all daemons are replaced",
+            ),
+        ] {
+            let view = View::from([(account.clone(), Arc::clone(&old)), seen(kind, workload)]);
+            assert_eq!(is_needed(&account, &old, &wanted, &view), is_kept, "{why}");
+            assert!(!is_needed(&account, &old, &[], &view), "nothing is wanted");
+        }
     }
 
     #[test]

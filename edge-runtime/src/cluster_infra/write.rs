@@ -20,8 +20,16 @@ use kube::{
     core::DynamicObject,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
-use tokio::{sync::Semaphore, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+use tokio::{
+    sync::{Mutex, MutexGuard, Semaphore},
+    time::Instant,
+};
 
 /// The field manager that holds the number of pods for an autoscaler that hasn't spoken yet.
 const HOLDER: &str = "edge-gateway-replicas";
@@ -31,6 +39,34 @@ const REPLICAS: &str = "/spec/replicas";
 /// How many objects of all fleets are written at a time. An API server hands out the ports and addresses of Services under
 /// one lock: hundreds that come together keep each other from it until their time is up.
 pub(super) const AT_A_TIME: usize = 16;
+/// How many names may be looked up and taken at a time.
+const NAMES: usize = 64;
+
+/// Turns of all fleets: how many write at a time, and who is the first to make an object of a name.
+#[derive(Debug)]
+pub(super) struct Turns {
+    writing: Semaphore,
+    /// Several fleets may ask for one name at once. Server-side apply would give it to the last of them, and each would
+    /// believe that it is its own; so whoever finds nobody there makes the object before another looks.
+    names: [Mutex<()>; NAMES],
+}
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self {
+            writing: Semaphore::new(AT_A_TIME),
+            names: std::array::from_fn(|_| Mutex::new(())),
+        }
+    }
+
+    /// Waits until nobody else is about to make an object of this name.
+    async fn of_name(&self, id: &ObjectId) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        let n = usize::try_from(hasher.finish() % NAMES as u64).unwrap_or_default();
+        self.names[n].lock().await
+    }
+}
 
 /// Why something isn't as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +116,7 @@ pub(super) struct Writer {
     pub(super) client: Client,
     pub(super) metrics: Arc<Metrics>,
     /// Turns of writing, for all fleets together.
-    pub(super) turns: Arc<Semaphore>,
+    pub(super) turns: Arc<Turns>,
     /// Objects as they were after we had applied them.
     pub(super) settled: BTreeMap<ObjectId, Settled>,
 }
@@ -117,13 +153,12 @@ impl Settled {
 }
 
 impl Writer {
-    /// Brings an object in line with what is wanted. `losses`: how often something of the fleet has gone; `scaled`: an
-    /// autoscaler decides how many pods there are.
+    /// Brings an object in line with what is wanted. `losses`: how often something of the fleet has gone.
     pub(super) async fn apply(
         &mut self,
         object: &Object,
         (view, losses): (&View, u64),
-        scaled: Scaled,
+        wish: Wish,
     ) -> Result<(), Fault> {
         let id = id(object);
         let seen = view.get(&id);
@@ -136,16 +171,23 @@ impl Writer {
                 };
             }
             let (begun, applied) = {
-                let _turn = self.turns.acquire().await;
-                (Instant::now(), self.write(&id, object, seen, scaled).await)
+                let turns = Arc::clone(&self.turns);
+                // First, so that who waits for a name takes no turn from others.
+                let _name = match seen {
+                    Some(_) => None,
+                    None => Some(turns.of_name(&id).await),
+                };
+                let _turn = turns.writing.acquire().await;
+                (Instant::now(), self.write(&id, object, seen, wish).await)
             };
             self.record(&id, Deed::Apply, begun, &applied);
+            let (done, applied) = applied?;
             let settled = Settled {
                 revision: revision(object),
-                fingerprint: Seen::new(id.kind, applied?).fingerprint,
+                fingerprint: Seen::new(id.kind, applied).fingerprint,
                 before: Some((seen.cloned(), losses)),
             };
-            tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "applied");
+            tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "{done}");
             self.settled.insert(id.clone(), settled);
         }
         match seen {
@@ -168,26 +210,42 @@ impl Writer {
         id: &ObjectId,
         object: &Object,
         seen: Option<&Arc<Seen>>,
-        scaled: Scaled,
-    ) -> Result<DynamicObject, Fault> {
+        wish: Wish,
+    ) -> Result<(Done, DynamicObject), Fault> {
         let failed = |error: Error| Fault::new(id, &error);
-        let api = self.api(id);
-        match seen {
-            Some(seen) => {
-                let is_ours_to_give = seen.replicas_set_by.contains(FIELD_MANAGER) && scaled == Scaled::ByAutoscaler;
-                if is_ours_to_give && object.body.pointer(REPLICAS).is_none() {
-                    self.hand_over(id, seen).await.map_err(failed)?;
+        let Some(seen) = seen else {
+            return self.make(id, object, wish.account).await;
+        };
+        let is_ours_to_give = seen.replicas_set_by.contains(FIELD_MANAGER) && wish.scaled == Scaled::ByAutoscaler;
+        if is_ours_to_give && object.body.pointer(REPLICAS).is_none() {
+            self.hand_over(id, seen).await.map_err(failed)?;
+        }
+        self.put(id, object).await
+    }
+
+    /// Makes an object that none of ours is seen for, unless somebody else's has its name. It is this one's turn to do so.
+    async fn make(&self, id: &ObjectId, object: &Object, account: Account) -> Result<(Done, DynamicObject), Fault> {
+        let found = self.api(id).get_opt(&id.name).await;
+        if let Some(found) = found.map_err(|error| Fault::new(id, &error))? {
+            match check_owner(&found, object) {
+                Ok(()) => {}
+                Err(_) if id.kind == ObjectKind::ServiceAccount && account == Account::Named => {
+                    return Ok((Done::Used, found));
                 }
-            }
-            None => {
-                if let Some(found) = api.get_opt(&id.name).await.map_err(failed)? {
-                    check_owner(&found, object).map_err(Fault::refused)?;
-                }
+                Err(refusal) => return Err(Fault::refused(refusal)),
             }
         }
+        self.put(id, object).await
+    }
+
+    async fn put(&self, id: &ObjectId, object: &Object) -> Result<(Done, DynamicObject), Fault> {
         let parameters = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
-        let patch = Patch::Apply(&object.body);
-        api.patch(&id.name, &parameters, &patch).await.map_err(failed)
+        let applied = self
+            .api(id)
+            .patch(&id.name, &parameters, &Patch::Apply(&object.body))
+            .await;
+        let applied = applied.map_err(|error| Fault::new(id, &error))?;
+        Ok((Done::Applied, applied))
     }
 
     /// Leaves the number of pods as it is to an autoscaler. A field that its last manager applies no more falls back to
@@ -253,6 +311,38 @@ impl Writer {
     fn api(&self, id: &ObjectId) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &id.namespace, &resource(id.kind))
     }
+}
+
+/// What was done so that an object is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Applied,
+    Used,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Applied => "applied",
+            Self::Used => "it is there already and is used as it is",
+        })
+    }
+}
+
+/// What the objects of a fleet don't say each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) scaled: Scaled,
+    pub(super) account: Account,
+}
+
+/// Whose the ServiceAccount of a fleet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Account {
+    /// The fleet's alone.
+    Own,
+    /// An EdgeProxy names it: others may use it too, or an administrator have made it, and it is made only if it isn't there.
+    Named,
 }
 
 /// Who decides how many pods a workload has.

@@ -5,21 +5,23 @@ use crate::{
     cluster_infra::{
         observe::{Places, Watches},
         seen::{Marks, Seen},
+        write::AT_A_TIME,
     },
     metrics::Metrics,
     state::{Availability, Coverage, FleetState, Reports},
 };
 use edge_infra::ObjectKind;
-use edge_ir::{ClusterSettings, RateLimitInfra, RedisAddress, RedisSecurity};
+use edge_ir::{ClusterSettings, ProxySettings, RateLimitInfra, RedisAddress, RedisSecurity};
 use edge_translate::Feature;
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::{
     convert::Infallible,
     sync::atomic::{AtomicUsize, Ordering},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tower::service_fn;
 
 fn infra(key: &str) -> Arc<Infra> {
@@ -78,6 +80,10 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>
         asked.fetch_add(1, Ordering::Relaxed);
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
+    fleets_before(Client::new(silent, "default"), service)
+}
+
+fn fleets_before(client: Client, service: Option<Arc<RateLimitInfra>>) -> Fleets {
     let terms = edge_infra::Terms {
         controller_name: "c".into(),
         controller_namespace: "system".into(),
@@ -93,7 +99,7 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>
         metrics: Arc::<Metrics>::default(),
     };
     Fleets::new(
-        Client::new(silent, "default"),
+        client,
         Rendering {
             terms,
             proxy_zones: Feature::Enabled,
@@ -106,14 +112,159 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>
 }
 
 fn seen(name: &str, fleet: &str, content: &Value) -> News {
+    seen_of(ObjectKind::Service, name, fleet, content)
+}
+
+fn seen_of(kind: ObjectKind, name: &str, fleet: &str, content: &Value) -> News {
     let object = json!({"metadata": {"name": name, "namespace": "system"}, "spec": content});
     let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
     let marks = Marks {
         controller: Some("c".to_owned()),
         fleet: Some(fleet.into()),
     };
-    let id = ObjectId::of(ObjectKind::Service, &object);
-    News::Seen(id, marks, Arc::new(Seen::new(ObjectKind::Service, object)))
+    let id = ObjectId::of(kind, &object);
+    News::Seen(id, marks, Arc::new(Seen::new(kind, object)))
+}
+
+/// A fleet whose objects have names that others may ask for too.
+fn named(key: &str, account: Option<&str>, service: Option<&str>) -> Arc<Infra> {
+    let mut proxy = ProxySettings::default();
+    proxy.cluster.account_name = account.map(Arc::from);
+    proxy.cluster.service.name = service.map(Arc::from);
+    let port = edge_ir::ServicePort {
+        name: "http-80".into(),
+        port: 80,
+        container_port: 10080,
+        protocol: edge_ir::PortProtocol::Tcp,
+    };
+    Arc::new(Infra {
+        name: format!("edge-{}", key.replace('/', "-")).into(),
+        ports: vec![port],
+        proxy: Arc::new(proxy),
+        ..Infra::clone(&infra(key))
+    })
+}
+
+/// What an API server has, by path.
+type Objects = Arc<Mutex<BTreeMap<String, Value>>>;
+
+/// As much of an API server as is needed to make objects. Between two requests others have their turn.
+async fn serve(objects: Objects, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let sent = body.collect().await.unwrap().to_bytes();
+    let mut objects = objects.lock().await;
+    if head.method == Method::PATCH {
+        objects.insert(path.clone(), serde_json::from_slice(&sent).unwrap());
+    }
+    let (status, answer) = match objects.get(&path) {
+        Some(object) => (StatusCode::OK, object.clone()),
+        None => (
+            StatusCode::NOT_FOUND,
+            json!({"kind": "Status", "status": "Failure", "message": "none", "reason": "NotFound", "code": 404}),
+        ),
+    };
+    let answer = Response::builder()
+        .status(status)
+        .body(Body::from(answer.to_string().into_bytes()));
+    Ok(answer.unwrap())
+}
+
+async fn settled(fleets: &Fleets, keys: [&str; 2]) -> BTreeMap<FleetKey, Availability> {
+    let mut reports = fleets.outputs.reports.subscribe();
+    let looking = reports.wait_for(|reports| {
+        let is_told = |key: &&str| {
+            let report = reports.as_ref().and_then(|reports| reports.get(&FleetKey::new(*key)));
+            report.is_some_and(|report| report.availability != Availability::Starting)
+        };
+        keys.iter().any(is_told)
+    });
+    let looked = tokio::time::timeout(std::time::Duration::from_secs(10), looking).await;
+    let reports = looked.expect("something is said").unwrap();
+    let all = reports.iter().flatten();
+    all.map(|(key, report)| (key.clone(), report.availability.clone()))
+        .collect()
+}
+
+/// Each looks for the name, and none is there yet.
+#[tokio::test]
+async fn of_fleets_that_ask_for_one_name_at_once_one_gets_it_and_the_others_are_told() {
+    let objects = Objects::default();
+    let served = Arc::clone(&objects);
+    let mut fleets = fleets_before(
+        Client::new(
+            service_fn(move |request| serve(Arc::clone(&served), request)),
+            "default",
+        ),
+        None,
+    );
+    let wanted = ["ns/a", "ns/b"].map(|key| named(key, Some("shared"), Some("taken")));
+    fleets.publish(published(&[("ns/a", Some(&wanted[0])), ("ns/b", Some(&wanted[1]))]));
+    let said = settled(&fleets, ["ns/a", "ns/b"]).await;
+    let refused: Vec<_> = said
+        .iter()
+        .filter(|(_, said)| **said != Availability::Starting)
+        .collect();
+    let [(loser, Availability::Failed(why))] = refused.as_slice() else {
+        panic!("{said:?}")
+    };
+    assert!(
+        why.starts_with("Service system/taken exists and is not of this Gateway"),
+        "{why}"
+    );
+    let objects = objects.lock().await;
+    let owner =
+        objects["/api/v1/namespaces/system/services/taken"]["metadata"]["annotations"][edge_infra::FLEET].clone();
+    assert_ne!(owner, loser.to_string(), "who was first keeps it");
+    assert!(
+        objects.contains_key("/api/v1/namespaces/system/serviceaccounts/shared"),
+        "{objects:?}"
+    );
+    for deployment in ["edge-ns-a", "edge-ns-b"] {
+        let deployment = &objects[&format!("/apis/apps/v1/namespaces/system/deployments/{deployment}")];
+        assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "shared");
+    }
+}
+
+/// The one that made it must not take it from under the others.
+#[tokio::test]
+async fn an_account_that_fleets_share_goes_with_the_last_of_them() {
+    let mut fleets = fleets();
+    let wanted = ["ns/a", "ns/b"].map(|key| named(key, Some("shared"), None));
+    fleets.hear(seen_of(ObjectKind::ServiceAccount, "shared", "ns/a", &json!({})));
+    fleets.publish(published(&[("ns/a", Some(&wanted[0])), ("ns/b", Some(&wanted[1]))]));
+    let names = |fleets: &Fleets, key: &str| -> Vec<String> {
+        let work = fleets
+            .running
+            .get(&FleetKey::new(key))
+            .map(|running| running.work.borrow().view.clone());
+        work.into_iter().flatten().map(|(id, _)| id.name.to_string()).collect()
+    };
+    assert_eq!((names(&fleets, "ns/a").len(), names(&fleets, "ns/b").len()), (1, 0));
+    fleets.publish(published(&[("ns/b", Some(&wanted[1]))]));
+    assert_eq!(names(&fleets, "ns/a"), [""; 0], "it isn't to be deleted");
+    assert_eq!(names(&fleets, "ns/b"), ["shared"], "it is to be taken over");
+    fleets.hear(seen_of(ObjectKind::ServiceAccount, "shared", "ns/b", &json!({})));
+    fleets.publish(published(&[]));
+    assert_eq!(names(&fleets, "ns/b"), ["shared"], "nobody runs with it any more");
+    assert!(fleets.running[&FleetKey::new("ns/b")].work.borrow().wanted.is_none());
+}
+
+#[tokio::test]
+async fn who_runs_with_an_account_of_another_hears_that_it_is_gone() {
+    let (mut fleets, mut receivers) = (fleets(), BTreeMap::new());
+    let wanted = ["ns/a", "ns/b"].map(|key| named(key, Some("shared"), None));
+    let News::Seen(id, marks, account) = seen_of(ObjectKind::ServiceAccount, "shared", "ns/a", &json!({})) else {
+        unreachable!()
+    };
+    fleets.hear(News::Seen(id.clone(), marks, account));
+    fleets.publish(published(&[("ns/a", Some(&wanted[0])), ("ns/b", Some(&wanted[1]))]));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/a", "ns/b"]);
+    fleets.hear(News::Gone(id));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/a", "ns/b"]);
 }
 
 /// Which tasks have been given other work since the last call.
@@ -165,7 +316,7 @@ async fn objects_of_many_fleets_are_written_a_few_at_a_time() {
     let asked = Arc::default();
     let mut fleets = fleets_that_ask(&asked, None);
     let names: Vec<_> = (0..3 * AT_A_TIME).map(|n| format!("ns/{n}")).collect();
-    let infra: Vec<_> = names.iter().map(|name| infra(name)).collect();
+    let infra: Vec<_> = names.iter().map(|name| named(name, None, None)).collect();
     let wanted: Vec<_> = names
         .iter()
         .zip(&infra)
