@@ -12,14 +12,18 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(partial)?;
-    file.write_all(content)?;
-    drop(file);
-    fs::rename(partial, path)
+    let written = write_new(partial, content, mode).and_then(|()| fs::rename(partial, path));
+    if written.is_err() {
+        // Half a file helps nobody, least of all where there is no room. What went wrong first is what is told.
+        let _ = fs::remove_file(partial);
+    }
+    written
+}
+
+fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(content)
 }
 
 #[cfg(test)]
@@ -37,5 +41,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_place_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("status.yaml");
+        fs::create_dir(&path).unwrap();
+        replace(&path, b"new", 0o644).unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

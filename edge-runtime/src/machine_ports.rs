@@ -25,6 +25,7 @@ mod lock;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use holder::listening;
 use lock::Lock;
 
 /// How often a port that somebody holds is looked at again.

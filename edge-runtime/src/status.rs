@@ -39,6 +39,9 @@ use told::{News, Told};
 const QUIET: Duration = Duration::from_millis(50);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(1);
+/// How long after a failure the file is tried again: what keeps it from being written, such as a full disk, ends without
+/// telling anybody.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Somebody wants to read the document as it is now.
 pub type Question = oneshot::Sender<Value>;
@@ -62,13 +65,25 @@ pub struct Sources {
     pub findings: watch::Receiver<Findings>,
 }
 
-/// Gathers and writes until asked to stop; then the file is written a last time.
-pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut stop: Stop) {
+/// What asks the task to end.
+#[derive(Debug)]
+pub struct End {
+    /// The proxies are about to be told to leave. What they reject and serve is forgotten as they go, which mends nothing:
+    /// so it stays as it was said, and nobody is told that anything is all right again.
+    pub leaving: Stop,
+    /// The file is to be written a last time.
+    pub stop: Stop,
+}
+
+/// Gathers and writes until asked to stop.
+pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, end: End) {
+    let End { leaving, mut stop } = end;
     let mut desk = Desk {
         ledger: Arc::clone(&sources.ledger),
         book: Book::default(),
         document: Document::new(read(&path)),
         told: Told::default(),
+        leaving,
     };
     let mut news = sources.ledger.news();
     sources.ledger.begin();
@@ -99,24 +114,29 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
             }
             Ok(()) = sources.rejections.changed() => {
                 let rejections = sources.rejections.borrow_and_update().clone();
-                desk.book.set_rejections(&rejections);
+                if !desk.leaving.is_requested() {
+                    desk.book.set_rejections(&rejections);
+                }
             }
             Ok(()) = sources.deliveries.changed() => {
                 let deliveries = sources.deliveries.borrow_and_update().clone();
-                desk.book.set_deliveries(&deliveries);
+                if !desk.leaving.is_requested() {
+                    desk.book.set_deliveries(&deliveries);
+                }
             }
             Ok(()) = sources.findings.changed() => {
                 let findings = Arc::clone(&sources.findings.borrow_and_update());
                 desk.document.set_findings(findings);
             }
             () = due::at(due) => {
-                pending = None;
-                file.follow(&mut desk).await;
+                let written = file.follow(&mut desk).await;
+                let again = Instant::now() + AGAIN;
+                pending = (written == Written::Failed).then_some((again, again));
                 continue;
             }
         }
         let now = Instant::now();
-        pending = Some((pending.map_or(now, |(first, _)| first), now));
+        pending = Some((pending.map_or(now, |(first, _)| first.min(now)), now));
     }
     file.follow(&mut desk).await;
 }
@@ -127,6 +147,7 @@ struct Desk {
     book: Book,
     document: Document,
     told: Told,
+    leaving: Stop,
 }
 
 impl Desk {
@@ -139,6 +160,7 @@ impl Desk {
             let status = effective.as_ref().map(|effective| &effective.status);
             for news in self.told.follow(&key, status, place.as_ref()) {
                 match news {
+                    _ if self.leaving.is_requested() => {}
                     News::Bad(line) => tracing::warn!("{line}"),
                     News::Good(line) => tracing::info!("{line}"),
                 }
@@ -169,12 +191,21 @@ struct StatusFile {
     problem: Option<String>,
 }
 
+/// What became of an attempt to write the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It says what there is to say.
+    Whole,
+    /// It says what it said before.
+    Failed,
+}
+
 impl StatusFile {
-    /// Writes what has changed. What can't be written is tried again with the next change.
-    async fn follow(&mut self, desk: &mut Desk) {
+    /// Writes what has changed.
+    async fn follow(&mut self, desk: &mut Desk) -> Written {
         desk.refresh(&now());
         let Some(document) = desk.document.take_changed() else {
-            return;
+            return Written::Whole;
         };
         let begun = Instant::now();
         let path = self.path.clone();
@@ -184,6 +215,7 @@ impl StatusFile {
                 self.metrics.count(Counter::StatusUpdates);
                 self.metrics.observe(Timer::StatusWrite, begun.elapsed());
                 self.problem = None;
+                Written::Whole
             }
             Err(error) => {
                 self.metrics.count(Counter::StatusFailures);
@@ -197,6 +229,7 @@ impl StatusFile {
                     );
                     self.problem = Some(reason);
                 }
+                Written::Failed
             }
         }
     }

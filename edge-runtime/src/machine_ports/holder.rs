@@ -14,6 +14,9 @@ use std::{
 /// The state of a TCP socket that takes connections, in `/proc/net/tcp` (TCP_LISTEN).
 const LISTENING: &str = "0A";
 
+/// The tables of TCP sockets.
+const TCP_TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+
 /// Who holds a port beside the processes `own`; none if nobody does.
 pub(super) fn stranger(port: MachinePort, own: &BTreeSet<u32>) -> Option<Arc<str>> {
     let sockets = sockets_at(port);
@@ -50,6 +53,23 @@ pub(super) fn of_name(name: &str) -> Option<Arc<str>> {
         .map(|holder| format!("another controller, {}", holder.describe()).into())
 }
 
+/// The TCP ports that a process takes connections on, as far as we may look.
+pub(crate) fn listening(pid: u32) -> BTreeSet<u16> {
+    let files = PathBuf::from(format!("/proc/{pid}/fd"));
+    let open: BTreeSet<u64> = entries(&files).filter_map(|fd| inode_of(&fd)).collect();
+    let mut ports = BTreeSet::new();
+    for path in TCP_TABLES {
+        let table = fs::read_to_string(path).unwrap_or_default();
+        let sockets = table.lines().filter_map(Socket::read);
+        ports.extend(
+            sockets
+                .filter(|s| s.state == LISTENING && open.contains(&s.inode))
+                .map(|s| s.port),
+        );
+    }
+    ports
+}
+
 /// A process that has a socket open.
 struct Holder {
     pid: u32,
@@ -68,7 +88,7 @@ impl Holder {
 /// Inodes of the sockets that keep others from a port.
 fn sockets_at(port: MachinePort) -> BTreeSet<u64> {
     let tables = match port.protocol {
-        PortProtocol::Tcp => ["/proc/net/tcp", "/proc/net/tcp6"],
+        PortProtocol::Tcp => TCP_TABLES,
         PortProtocol::Udp => ["/proc/net/udp", "/proc/net/udp6"],
     };
     let mut found = BTreeSet::new();
@@ -79,12 +99,38 @@ fn sockets_at(port: MachinePort) -> BTreeSet<u64> {
     found
 }
 
+/// A line of a table of sockets.
+struct Socket<'a> {
+    /// In hexadecimal digits.
+    address: &'a str,
+    port: u16,
+    state: &'a str,
+    inode: u64,
+}
+
+impl<'a> Socket<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        // proc_net_tcp(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
+        let mut fields = line.split_whitespace().skip(1);
+        let (address, port) = fields.next()?.split_once(':')?;
+        let state = fields.nth(1)?;
+        Some(Self {
+            address,
+            port: u16::from_str_radix(port, 16).ok()?,
+            state,
+            inode: fields.nth(5)?.parse().ok()?,
+        })
+    }
+}
+
 /// The inode of a socket in a line of a table, if it is in the way of a port.
 fn inode_at(line: &str, port: MachinePort) -> Option<u64> {
-    // proc_net_tcp(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
-    let mut fields = line.split_whitespace().skip(1);
-    let (address, number) = fields.next()?.split_once(':')?;
-    let state = fields.nth(1)?;
+    let Socket {
+        address,
+        port: number,
+        state,
+        inode,
+    } = Socket::read(line)?;
     let is_open = port.protocol == PortProtocol::Udp || state == LISTENING;
     let is_in_the_way = match (port.family, address.len()) {
         (IpFamily::V6, 8) => false,
@@ -92,9 +138,7 @@ fn inode_at(line: &str, port: MachinePort) -> Option<u64> {
         (IpFamily::V4, 32) => address.bytes().all(|b| b == b'0') || address.get(16..24) == Some("FFFF0000"),
         _ => true,
     };
-    let is_it = u16::from_str_radix(number, 16) == Ok(port.number) && is_open && is_in_the_way;
-    let inode = fields.nth(5)?.parse().ok()?;
-    is_it.then_some(inode)
+    (number == port.number && is_open && is_in_the_way).then_some(inode)
 }
 
 /// The processes that have sockets open, as far as we may look.

@@ -12,7 +12,7 @@ use crate::{
     provider::file,
     state::{Batch, Input, ProviderName},
     status,
-    task::Task,
+    task::{StopSource, Task},
     world::Pace,
     xds_server::Authorizer,
 };
@@ -96,6 +96,8 @@ impl Prepared {
 /// The tasks of this mode.
 pub(super) struct Running {
     status: Task,
+    /// Tells the status task that the proxies leave.
+    leaving: StopSource,
     files: Task,
     proxies: Option<HostTask>,
     wanted: watch::Sender<file::Wanted>,
@@ -131,8 +133,13 @@ impl Running {
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (inputs, found) = (hub.inputs.clone(), ends.found);
         let supervision = &hub.supervision;
+        let (leaving, is_leaving) = StopSource::new();
         let status = Task::vital("status", supervision, |stop| async move {
-            status::run(sources, document, metrics, stop).await;
+            let end = status::End {
+                leaving: is_leaving,
+                stop,
+            };
+            status::run(sources, document, metrics, end).await;
             // The next controller may write now.
             drop(state);
         });
@@ -141,6 +148,7 @@ impl Running {
         });
         let mut running = Self {
             status,
+            leaving,
             files,
             proxies: None,
             wanted,
@@ -188,6 +196,7 @@ impl Running {
     /// No new input, then the proxies with everything still there to serve them. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
         self.files.stop(STOP_GRACE).await;
+        self.leaving.stop();
         if let Some(proxies) = self.proxies {
             proxies.task.stop(PROCESS_GRACE).await;
         }

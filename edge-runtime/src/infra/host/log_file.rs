@@ -12,7 +12,9 @@ use std::{
 /// Size at which a file is cut.
 pub(super) const LIMIT: u64 = 64 << 20;
 /// Length of what is quoted from a log in a message.
-const TAIL: i64 = 300;
+const TAIL: usize = 300;
+/// How far back what may be quoted is looked for.
+const SEARCHED: u64 = 64 << 10;
 
 /// Opens a fleet's log for appending, below the first of the folders that can be written to.
 pub(super) fn open(folders: &[&Path], name: &str) -> io::Result<(File, PathBuf)> {
@@ -37,17 +39,24 @@ pub(super) fn trim(path: &Path, limit: u64) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.set_len(0)
 }
 
-/// The end of what was written behind `start`, as one line that fits into a message.
+/// The end of what was written behind `start`, as one line that fits into a message. Entries of access logs are none of it:
+/// the proxy whose place another is to take goes on writing them into the same file.
 pub(super) fn last_words(path: &Path, start: u64) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let end = file.metadata().ok()?.len();
-    let from = end.saturating_sub(TAIL.unsigned_abs()).max(start);
+    let from = end.saturating_sub(SEARCHED).max(start);
     file.seek(SeekFrom::Start(from)).ok()?;
     let mut tail = Vec::new();
-    file.take(TAIL.unsigned_abs()).read_to_end(&mut tail).ok()?;
+    file.take(SEARCHED).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    (!lines.is_empty()).then(|| lines.join(" | "))
+    // The first line is whole where the program's own words begin.
+    let lines = text.lines().skip(usize::from(from > start)).map(str::trim);
+    let lines: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('{'))
+        .collect();
+    let said = lines.join(" | ");
+    let cut = said.ceil_char_boundary(said.len().saturating_sub(TAIL));
+    said.get(cut..).filter(|words| !words.is_empty()).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -68,6 +77,15 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"third\n");
         assert_eq!(fs::read(folder.path().join("a.log.old")).unwrap(), b"first\nsecond\n");
         assert_eq!(last_words(&path, 6), None, "nothing was written since");
+        file.write_all(b"error: no such flag\n{\"method\":\"GET\"}\n").unwrap();
+        let words = last_words(&path, 6);
+        assert_eq!(
+            words.as_deref(),
+            Some("error: no such flag"),
+            "another proxy wrote the rest"
+        );
+        file.write_all("\u{e4}".repeat(400).as_bytes()).unwrap();
+        assert_eq!(last_words(&path, 6), Some("\u{e4}".repeat(150)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     STOP_GRACE,
     launch::{Launch, Start},
     log_file,
-    questions::{self, WaitFor},
+    questions::{self, Listener, WaitFor},
     record::{Facts, Phase, Record},
 };
 use crate::{
@@ -203,12 +203,14 @@ impl Process {
         format!("{last} (log: {})", self.log.display())
     }
 
-    /// Resolves when a starting process is ready, has ended, or should have been ready long ago.
-    pub(super) async fn starting(&mut self, patience: Duration) -> Fate {
-        let (admin, until) = (self.admin, self.started + patience);
+    /// Resolves when a starting process is ready, has ended, or should have been ready long ago. `before`: whose place it
+    /// is to take.
+    pub(super) async fn starting(&mut self, before: Option<Listener>, patience: Duration) -> Fate {
+        let until = self.started + patience;
+        let ready = questions::ready(self.admin, self.listener(), before);
         tokio::select! {
             how = self.ended() => Fate::Ended(how),
-            () = questions::ready(admin) => Fate::Ready,
+            () = ready => Fate::Ready,
             () = time::sleep_until(until) => {
                 let seconds = patience.as_secs();
                 Fate::Late(format!("the proxy isn't ready {seconds} s after its start; {}", self.last_words()))
@@ -243,6 +245,14 @@ impl Process {
         if time::timeout(STOP_GRACE, self.handle.ended()).await.is_err() {
             self.handle.signal(Signal::KILL);
             self.handle.ended().await;
+        }
+    }
+
+    /// Who listens, as others see it.
+    pub(super) fn listener(&self) -> Listener {
+        Listener {
+            process: self.id(),
+            own: self.start.ports,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a proxy is asked and told through its admin interface, which is Envoy's.
 
-use crate::http::fetch;
+use crate::{http::fetch, machine_ports};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
@@ -22,16 +22,41 @@ pub(super) enum WaitFor {
     Connections,
 }
 
-/// Resolves when the admin interface says that the proxy is ready; without one it is taken for ready at once.
-pub(super) async fn ready(admin: Option<SocketAddr>) {
-    let Some(admin) = admin else { return };
+/// A process that listens for clients.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listener {
+    /// Its id, while it runs.
+    pub(super) process: Option<u32>,
+    /// Ports that it has for itself.
+    pub(super) own: [u16; 2],
+}
+
+/// Resolves when a starting proxy serves: when its admin interface says so. One that has none is looked at from outside:
+/// it listens wherever the one does whose place it takes. Where there is no such one, nobody is served worse than before.
+pub(super) async fn ready(admin: Option<SocketAddr>, new: Listener, before: Option<Listener>) {
     let mut clock = ask_clock();
     loop {
         clock.tick().await;
-        if let Ok((StatusCode::OK, _)) = fetch(Method::GET, admin, "/ready").await {
+        let is_ready = match (admin, before) {
+            (Some(admin), _) => matches!(fetch(Method::GET, admin, "/ready").await, Ok((StatusCode::OK, _))),
+            (None, Some(before)) => takes_over(new, before).await,
+            (None, None) => true,
+        };
+        if is_ready {
             return;
         }
     }
+}
+
+/// Whether a process listens wherever another does.
+async fn takes_over(new: Listener, before: Listener) -> bool {
+    let look = move || {
+        let ports = |listener: Listener| listener.process.map(machine_ports::listening).unwrap_or_default();
+        let mut needed = ports(before);
+        needed.retain(|port| !before.own.contains(port));
+        needed.is_subset(&ports(new))
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 /// Tells a proxy to leave: health checks fail, open connections hear that they should end, and no new ones are taken.

@@ -10,7 +10,7 @@ use super::{
     launch::{self, identify, is_current, patience},
     log_file,
     process::{Fate, Process},
-    questions::WaitFor,
+    questions::{Listener, WaitFor},
     record::Phase,
 };
 use crate::{
@@ -56,7 +56,7 @@ pub(super) struct Supervisor {
     backoff: Backoff,
     /// When a process is to be started; `None`: none is wanted.
     start_at: Option<Instant>,
-    /// The last problem that was logged, so that the same one isn't logged at every attempt.
+    /// Why the process isn't as it is wanted. The same one isn't told again at every attempt.
     problem: Option<String>,
 }
 
@@ -88,6 +88,7 @@ impl Supervisor {
         let mut renewal = time::interval(IDENTIFY_EVERY);
         let patience = self.wanted.settings.ready_patience;
         loop {
+            let before = self.current.as_ref().map(Process::listener);
             tokio::select! {
                 changed = wanted.changed() => {
                     if changed.is_err() {
@@ -98,7 +99,7 @@ impl Supervisor {
                     self.report();
                     self.follow();
                 }
-                fate = fate_of(&mut self.next, patience) => self.decided(fate),
+                fate = fate_of(&mut self.next, before, patience) => self.decided(fate),
                 how = end_of(&mut self.current) => {
                     let ran = self.current.take().map(|process| process.started.elapsed());
                     self.backoff.ran(ran.unwrap_or_default());
@@ -116,7 +117,12 @@ impl Supervisor {
     /// Says how the fleet is doing.
     fn report(&self) {
         let (availability, admin) = match (&self.current, &self.problem) {
-            (Some(process), _) => (Availability::Available(1), process.admin),
+            (Some(process), None) => (Availability::Available(1), process.admin),
+            // It serves, but not as it is asked to.
+            (Some(process), Some(problem)) => {
+                let told = format!("the proxy goes on as it was before, for a new one can't take its place: {problem}");
+                (Availability::Failed(told.into()), process.admin)
+            }
             (None, Some(problem)) => (Availability::Unavailable(problem.as_str().into()), None),
             (None, None) => (Availability::Starting, None),
         };
@@ -153,6 +159,10 @@ impl Supervisor {
         self.dismiss_next();
         self.backoff.reset();
         self.start_at = (!is_right).then(Instant::now);
+        if is_right && self.problem.take().is_some() {
+            tracing::info!(fleet = %self.reporter.key, "the proxy that runs is as it is wanted again");
+            self.report();
+        }
         if !is_right && self.current.is_some() {
             tracing::info!(fleet = %self.reporter.key, "the proxy's start-up settings changed; a new process takes over");
         }
@@ -243,11 +253,9 @@ impl Supervisor {
             tracing::debug!(%fleet, ?pause, "{problem}");
         } else {
             tracing::warn!(%fleet, ?pause, "{problem}; trying again");
+            self.problem = Some(problem);
         }
-        self.problem = Some(problem);
-        if self.current.is_none() {
-            self.report();
-        }
+        self.report();
     }
 
     /// Keeps the log at a sensible size.
@@ -285,9 +293,9 @@ fn same_problem(a: &str, b: &str) -> bool {
     words(a) == words(b)
 }
 
-async fn fate_of(process: &mut Option<Process>, patience: Duration) -> Fate {
+async fn fate_of(process: &mut Option<Process>, before: Option<Listener>, patience: Duration) -> Fate {
     match process {
-        Some(process) => process.starting(patience).await,
+        Some(process) => process.starting(before, patience).await,
         None => future::pending().await,
     }
 }

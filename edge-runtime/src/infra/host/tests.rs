@@ -245,21 +245,29 @@ async fn another_binary_takes_over_only_if_it_can() {
     let mut rig = Rig::start(Some(&good_proxy()));
     rig.publish(&[("ns/a", ProxySettings::default())]);
     let first = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
+    let folder = rig.folder.path().to_owned();
     let with = |path: &str| {
-        let binary = Some(rig.folder.path().join(path));
-        let settings = settings(rig.folder.path(), AtStop::End);
+        let binary = Some(folder.join(path));
+        let settings = settings(&folder, AtStop::End);
         Arc::new(HostSettings {
             proxy_binary: binary,
             ready_patience: Duration::from_secs(20),
             ..settings
         })
     };
-    let failures = rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
+    let is_told = |reports: &Sights| match &reports["ns/a"].availability {
+        Availability::Failed(why) => {
+            why.contains("goes on as it was before") && why.contains("absent: it doesn't exist")
+        }
+        _ => false,
+    };
     rig.settings.send_replace(with("absent"));
-    let failed = || rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
-    eventually("it is tried", async || failed() > failures).await;
+    rig.until("it is told", is_told).await;
     assert!(answers(first).await, "what serves goes on");
-    assert!(is_available(&rig.look().unwrap(), "ns/a"));
+    rig.settings.send_replace(with("proxy"));
+    rig.until("it is wanted as it is", |r| is_available(r, "ns/a")).await;
+    rig.settings.send_replace(with("absent"));
+    rig.until("it is told again", is_told).await;
     fs::copy(rig.folder.path().join("proxy"), rig.folder.path().join("other")).unwrap();
     rig.settings.send_replace(with("other"));
     rig.until("another runs", |r| is_available(r, "ns/a") && r["ns/a"].admin != first)
@@ -290,6 +298,50 @@ async fn a_changed_start_replaces_the_process_after_the_new_one_is_ready() {
         "the old one serves until the new one is ready"
     );
     gone(first).await;
+}
+
+/// Nobody can be asked whether it is ready, but it can be seen where it listens.
+#[tokio::test]
+async fn a_proxy_without_an_admin_interface_takes_over_when_it_listens_too() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let folder = rig.folder.path().to_owned();
+    let file = |name: &str| folder.join(name);
+    let port = ports::free().unwrap();
+    fs::write(file("listen"), port.to_string()).unwrap();
+    let silent = HostSettings {
+        bootstrap: rig::render_silent,
+        ready_patience: Duration::from_secs(20),
+        ..settings(rig.folder.path(), AtStop::End)
+    };
+    rig.settings.send_replace(Arc::new(silent));
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    rig.until("it runs", |reports| is_available(reports, "ns/a")).await;
+    let connects = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+    eventually("it listens", connects).await;
+
+    let (late, waits, run) = (file("late"), file("waits"), file("run"));
+    fs::write(&late, "").unwrap();
+    let changed = ProxySettings {
+        concurrency: Some(1),
+        ..ProxySettings::default()
+    };
+    rig.publish(&[("ns/a", changed)]);
+    eventually("another has started", async || waits.exists()).await;
+    let phases = || -> BTreeSet<String> {
+        let records = record::Record::read_all(&run);
+        records
+            .iter()
+            .map(|record| format!("{:?}", record.facts().phase))
+            .collect()
+    };
+    assert_eq!(phases(), ["Serving", "Starting"].map(str::to_owned).into());
+    assert!(connects().await, "the old one serves");
+    fs::remove_file(&late).unwrap();
+    eventually("the new one serves alone", async || {
+        phases() == ["Serving".to_owned()].into()
+    })
+    .await;
+    assert!(connects().await);
 }
 
 #[tokio::test]

@@ -20,7 +20,8 @@ use tokio::{
 const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
 
 /// Not a test but the process that the others supervise. It is ready at once, unless a file `unready` lies in the
-/// folder it was started in, and busy as long as a file `busy` does. While a file `mute` does, nobody learns which.
+/// folder it was started in, and busy as long as a file `busy` does. While a file `mute` does, nobody learns which. It also
+/// listens on the port that a file `listen` names, once no file `late` is there.
 #[tokio::test]
 async fn stand_in() {
     let Ok(port) = std::env::var(ADMIN_VARIABLE) else {
@@ -28,6 +29,17 @@ async fn stand_in() {
     };
     let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
     let is_there = |name: &str| Path::new(name).exists();
+    let served = fs::read_to_string("listen").ok();
+    let _serving = match served.map(|port| port.parse().unwrap()) {
+        Some(port) => {
+            while is_there("late") {
+                fs::write("waits", "").unwrap();
+                tokio::task::yield_now().await;
+            }
+            Some(listen(port))
+        }
+        None => None,
+    };
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut head = Vec::new();
@@ -57,6 +69,15 @@ async fn stand_in() {
         );
         let _ = stream.write_all(answer.as_bytes()).await;
     }
+}
+
+/// Listens as proxies do, one beside the other.
+fn listen(port: u16) -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_reuse_port(true).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
+    socket.listen(16).unwrap();
+    socket
 }
 
 /// A folder, and a controller's part that runs proxies in it.
@@ -96,6 +117,15 @@ pub(super) fn render_admin(input: &BootstrapInput<'_>) -> Result<Rendered, Strin
     Ok(Rendered {
         admin: Some(([127, 0, 0, 1], input.admin_port).into()),
         bootstrap: input.admin_port.to_string(),
+    })
+}
+
+/// The same of a proxy that nobody is told how to ask.
+pub(super) fn render_silent(input: &BootstrapInput<'_>) -> Result<Rendered, String> {
+    let rendered = render_admin(input)?;
+    Ok(Rendered {
+        admin: None,
+        ..rendered
     })
 }
 
