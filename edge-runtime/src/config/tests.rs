@@ -232,6 +232,9 @@ provider:
   cluster:
     watch: { type: Namespaces, namespaces: [x], namespaceSelector: {} }
     cacheSyncPeriod: 1h
+    rateLimitDeployment: { replicas: 2 }
+    rateLimitHpa: { maxReplicas: 3 }
+    rateLimitPDB: { minAvailable: 1 }
 ";
 
 /// The field that a remark is about.
@@ -261,9 +264,16 @@ fn every_field_that_changes_nothing_is_named_where_it_stands_and_in_the_document
         [
             "provider.cluster.cacheSyncPeriod",
             "provider.cluster.watch.namespaceSelector",
-            "provider.custom"
+            "provider.custom",
+            "provider.cluster.rateLimitDeployment",
+            "provider.cluster.rateLimitHpa",
+            "provider.cluster.rateLimitPDB",
         ]
     );
+    let with_service =
+        format!("{UNUSED_IN_A_CLUSTER}rateLimit: {{ backend: {{ type: Redis, redis: {{ url: 'x:1' }} }} }}\n");
+    let of_service = |field: &String| field.contains("rateLimit");
+    assert!(!remarks(&with_service).iter().map(field).any(|field| of_service(&field)));
     let by_labels = UNUSED_IN_A_CLUSTER.replace("type: Namespaces", "type: NamespaceSelector");
     let other_way = "provider.cluster.watch.namespaces".to_owned();
     assert!(remarks(&by_labels).iter().map(field).any(|field| field == other_way));

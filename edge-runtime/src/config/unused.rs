@@ -20,6 +20,7 @@ const NOT_STARTED: &str =
     "in standalone mode the rate limit service is started by hand (docs/standalone.md); the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
 const CUSTOM_ONLY: &str = "it belongs to provider.type Custom; the field is ignored";
+const NO_SERVICE: &str = "there is no rate limit service without rateLimit; the field is ignored";
 
 /// Everything that is set and not followed.
 pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
@@ -83,7 +84,24 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         .collect();
     remarks.extend(telemetry.iter().flat_map(|telemetry| of_telemetry(telemetry)));
     remarks.extend(of_provider(provider));
+    if rate_limit.is_none() && is_started {
+        remarks.extend(provider.cluster.as_deref().into_iter().flat_map(of_no_service));
+    }
     remarks
+}
+
+/// What says how the rate limit service is made, where none is.
+fn of_no_service(cluster: &ClusterProvider) -> Vec<Remark> {
+    let set = [
+        (
+            cluster.rate_limit_deployment.is_some(),
+            "provider.cluster.rateLimitDeployment",
+        ),
+        (cluster.rate_limit_hpa.is_some(), "provider.cluster.rateLimitHpa"),
+        (cluster.rate_limit_pdb.is_some(), "provider.cluster.rateLimitPDB"),
+    ];
+    let set = set.into_iter().filter(|(is_set, _)| *is_set);
+    set.map(|(_, path)| (path, NO_SERVICE)).collect()
 }
 
 fn of_telemetry(telemetry: &Telemetry) -> Vec<Remark> {

@@ -219,6 +219,25 @@ impl LabelSelector {
         }
         Some(all)
     }
+
+    /// What keeps the selector from choosing anything, in an API server's words.
+    pub fn fault(&self) -> Option<String> {
+        self.match_expressions
+            .iter()
+            .find_map(|requirement| match &requirement.operator {
+                LabelOperator::Other(operator) => {
+                    Some(format!("\"{operator}\" is not a valid label selector operator"))
+                }
+                LabelOperator::In | LabelOperator::NotIn if requirement.values.is_empty() => Some(format!(
+                    "values must not be empty for operator {}",
+                    requirement.operator
+                )),
+                LabelOperator::Exists | LabelOperator::DoesNotExist if !requirement.values.is_empty() => {
+                    Some(format!("values must be empty for operator {}", requirement.operator))
+                }
+                _ => None,
+            })
+    }
 }
 
 /// What a route attaches to.

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::api::edge_proxy::LogLevel;
 use crate::api::text::{is_dns_label, is_dns_subdomain};
-use crate::api::{DurationText, Kind, Quantity, SecretRef};
-use crate::config::EdgeGateway;
+use crate::api::{DurationText, Kind, LabelSelector, Quantity, SecretRef};
 use crate::config::extension::{
     ExtensionManager, ExtensionRetry, ExtensionService, ExtensionTls, GroupVersionKind, XdsHook, custom_kinds,
 };
@@ -16,6 +15,7 @@ use crate::config::provider::{
     LeaderElection, ProviderType, ResourceProvider, ResourceProviderType, WatchMode, WatchModeType,
 };
 use crate::config::service::TelemetrySink;
+use crate::config::{DEFAULT_CONTROLLER_NAME, EdgeGateway};
 
 mod rate_limit;
 
@@ -56,9 +56,7 @@ const LOG_COMPONENTS: &[&str] = &[
 
 /// Runs every check.
 pub fn check(config: &EdgeGateway, fault: Sink<'_>) {
-    if config.gateway.controller_name.is_empty() {
-        fault("gateway.controllerName", "gateway controllerName is unspecified");
-    }
+    controller_name(&config.gateway.controller_name, fault);
     provider(config, fault);
     logging(config, fault);
     if let Some(service) = &config.rate_limit {
@@ -72,6 +70,23 @@ pub fn check(config: &EdgeGateway, fault: Sink<'_>) {
             "extensionApis.enableLua",
             "disableLua and enableLua must not have the same value",
         );
+    }
+}
+
+/// A GatewayClass can only carry a name of this form (Gateway API, `GatewayController`).
+fn controller_name(name: &str, fault: Sink<'_>) {
+    let path = "gateway.controllerName";
+    let is_of_path = |c: u8| c.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&c);
+    match name.split_once('/') {
+        None if name.is_empty() => fault(path, "gateway controllerName is unspecified"),
+        Some((domain, rest))
+            if is_dns_subdomain(domain) && !rest.is_empty() && rest.bytes().all(is_of_path) && name.len() <= 253 => {}
+        _ => fault(
+            path,
+            &format!(
+                "{path}: no GatewayClass can name {name:?}: use a domain and a path, as {DEFAULT_CONTROLLER_NAME}"
+            ),
+        ),
     }
 }
 
@@ -101,8 +116,8 @@ fn one_of(known: &[&str]) -> String {
 }
 
 fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
-    if let Some(message) = cluster.watch.as_ref().and_then(watch_fault) {
-        fault(&format!("{path}.watch"), message);
+    if let Some(watch) = &cluster.watch {
+        check_watch(watch, &format!("{path}.watch"), fault);
     }
     if let mode @ DeployModeType::Other(_) = &cluster.deploy.r#type {
         let path = format!("{path}.deploy.type");
@@ -120,6 +135,25 @@ fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
     rate_limit::check_objects(cluster, path, fault);
     if let Some(election) = &cluster.leader_election {
         check_election(election, &format!("{path}.leaderElection"), fault);
+    }
+}
+
+fn check_watch(watch: &WatchMode, path: &str, fault: Sink<'_>) {
+    if let Some(message) = watch_fault(watch) {
+        fault(path, message);
+    }
+    for (n, namespace) in watch.namespaces.iter().enumerate() {
+        if !is_dns_label(namespace) {
+            let path = format!("{path}.namespaces.{n}");
+            fault(
+                &path,
+                &format!("{path}: {namespace:?} can't be the name of a namespace"),
+            );
+        }
+    }
+    if let Some(problem) = watch.namespace_selector.as_ref().and_then(LabelSelector::fault) {
+        let path = format!("{path}.namespaceSelector");
+        fault(&path, &format!("{path}: {problem}"));
     }
 }
 

@@ -26,10 +26,12 @@ pub fn parse_and_judge(
 ) -> Result<(EdgeGateway, Vec<LoadFinding>), Vec<LoadFinding>> {
     let limits = Limits {
         bytes: 1_000_000,
-        documents: 1,
         ..Limits::default()
     };
     let chunks = checked_split(source, &limits).map_err(|finding| vec![*finding])?;
+    if let Some(another) = chunks.get(1) {
+        return Err(vec![more_documents(source, another.line)]);
+    }
     let Some(chunk) = chunks.first() else {
         return Ok(Default::default());
     };
@@ -45,6 +47,19 @@ pub fn parse_and_judge(
     };
     let remarks = remarks(&config).into_iter().map(remark).collect();
     Ok((config, remarks))
+}
+
+fn more_documents(source: &Source<'_>, line: usize) -> LoadFinding {
+    LoadFinding {
+        severity: Severity::Error,
+        file: source.name.into(),
+        line,
+        column: 1,
+        object: None,
+        message: "a configuration file is one document of kind EdgeGateway, and here another one begins: resources belong into \
+                  other files"
+            .into(),
+    }
 }
 
 fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {

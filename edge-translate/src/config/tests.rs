@@ -98,7 +98,11 @@ fn another_file_is_recognised() {
     );
     assert!(error("gateway: {}\n").starts_with("c:1:1: error: apiVersion must be"));
     assert!(error("a: [\n").contains("not valid YAML"));
-    assert!(error("a: 1\n---\nb: 2\n").contains("more than 1 documents"));
+    assert_eq!(
+        error("a: 1\n---\nb: 2\n"),
+        "c:2:1: error: a configuration file is one document of kind EdgeGateway, and here another one begins: resources belong \
+         into other files"
+    );
 }
 
 #[test]
@@ -110,6 +114,31 @@ fn every_check_says_its_sentence() {
         (
             "gateway: {controllerName: ''}".to_owned(),
             "3:27: error: gateway controllerName is unspecified",
+        ),
+        (
+            "gateway: {controllerName: no slash}".to_owned(),
+            "3:27: error: gateway.controllerName: no GatewayClass can name \"no slash\": use a domain and a path, as \
+             gateway.edge/gatewayclass-controller",
+        ),
+        (
+            "gateway: {controllerName: Upper.example.com/a}".to_owned(),
+            "gateway.controllerName: no GatewayClass can name \"Upper.example.com/a\"",
+        ),
+        (
+            "provider: {type: Cluster, cluster: {watch: {type: Namespaces, namespaces: [a, A B]}}}".to_owned(),
+            "provider.cluster.watch.namespaces.1: \"A B\" can't be the name of a namespace",
+        ),
+        (
+            "provider: {type: Cluster, cluster: {watch: {type: NamespaceSelector, namespaceSelector: \
+             {matchExpressions: [{key: a, operator: Foo}]}}}}"
+                .to_owned(),
+            "provider.cluster.watch.namespaceSelector: \"Foo\" is not a valid label selector operator",
+        ),
+        (
+            "provider: {type: Cluster, cluster: {watch: {type: NamespaceSelector, namespaceSelector: \
+             {matchExpressions: [{key: a, operator: In}]}}}}"
+                .to_owned(),
+            "provider.cluster.watch.namespaceSelector: values must not be empty for operator In",
         ),
         (
             "provider: {type: Magic}".to_owned(),

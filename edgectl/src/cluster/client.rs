@@ -1,11 +1,13 @@
 //! How a cluster is found, as `kubectl` finds it.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use kube::{
     Client, Config, Error,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use std::{future::Future, path::PathBuf};
+use std::{error::Error as StdError, fmt, future::Future, path::PathBuf, sync::Arc};
+use tower::{BoxError, util::MapErr};
 
 /// Which cluster.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,21 +26,115 @@ impl Connection {
     /// # Errors
     /// When no cluster is named, or its file can't be read.
     pub async fn client(&self) -> Result<Client> {
+        let (config, named_by) = self.config().await?;
+        let server = Arc::new(Server {
+            address: config.cluster_url.to_string(),
+            named_by,
+        });
+        let told = tower::layer::layer_fn(move |requests| {
+            let server = Arc::clone(&server);
+            MapErr::new(requests, move |error| unreached(error, &server))
+        });
+        Ok(ClientBuilder::try_from(config)?.with_layer(&told).build())
+    }
+
+    /// How to speak with the cluster, and what names it.
+    async fn config(&self) -> Result<(Config, String)> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let file = match read {
+            Ok(file) => file,
+            Err(error) => {
+                // Inside of a cluster there is none, and none is needed.
+                let asked_for = self.kubeconfig.is_some() || self.context.is_some();
+                return match Config::incluster() {
+                    Ok(config) if !asked_for => Ok((config, "the ServiceAccount of this pod".to_owned())),
+                    _ => Err(anyhow!("no cluster is known: {error}; set KUBECONFIG or --kubeconfig")),
+                };
+            }
+        };
+        let place = self.place();
+        let context = context(&file, self.context.as_deref()).with_context(|| place.clone())?;
+        let named_by = format!("context {context} of {place}");
         let options = KubeConfigOptions {
-            context: self.context.clone(),
+            context: Some(context),
             ..KubeConfigOptions::default()
         };
-        let config = match (&self.kubeconfig, &self.context) {
-            (Some(path), _) => {
-                let file = Kubeconfig::read_from(path).with_context(|| format!("{}", path.display()))?;
-                Config::from_custom_kubeconfig(file, &options).await?
-            }
-            (None, Some(_)) => Config::from_kubeconfig(&options).await?,
-            (None, None) => Config::infer()
-                .await
-                .context("no cluster is known: set KUBECONFIG or --kubeconfig")?,
-        };
-        Ok(Client::try_from(config)?)
+        match Config::from_custom_kubeconfig(file, &options).await {
+            Ok(config) => Ok((config, named_by)),
+            // The words of the error hold those of its causes.
+            Err(error) => Err(anyhow!("{named_by}: {error}")),
+        }
+    }
+
+    /// Where contexts are read from.
+    fn place(&self) -> String {
+        match (&self.kubeconfig, std::env::var("KUBECONFIG")) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Ok(paths)) if !paths.is_empty() => paths,
+            (None, _) => "~/.kube/config".to_owned(),
+        }
+    }
+}
+
+/// The context that is meant.
+fn context(file: &Kubeconfig, asked: Option<&str>) -> Result<String> {
+    let known: Vec<&str> = file.contexts.iter().map(|context| &*context.name).collect();
+    let choice = match known.as_slice() {
+        [] => "it has none: is it the right file".to_owned(),
+        known => format!("it has {}", known.join(", ")),
+    };
+    let current = file.current_context.as_deref().filter(|name| !name.is_empty());
+    match asked.or(current) {
+        Some(name) if known.contains(&name) => Ok(name.to_owned()),
+        Some(name) => bail!("there is no context {name:?}; {choice}"),
+        None => bail!("no context is the current one: choose one by --context; {choice}"),
+    }
+}
+
+/// A cluster as somebody names it.
+#[derive(Debug)]
+struct Server {
+    address: String,
+    /// Where the address stands.
+    named_by: String,
+}
+
+/// Nobody answers there.
+#[derive(Debug)]
+struct Unreached {
+    server: Arc<Server>,
+    cause: BoxError,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Server { address, named_by } = &*self.server;
+        let mut why: &dyn StdError = &*self.cause;
+        while let Some(deeper) = why.source() {
+            why = deeper;
+        }
+        write!(
+            f,
+            "the cluster can't be reached at {address} ({named_by}): {why}; start it, or name another one by --kubeconfig or \
+             --context"
+        )
+    }
+}
+
+impl StdError for Unreached {}
+
+/// Says of an error of the connection which server it is about. What went wrong before a request was sent is about
+/// something else, such as credentials.
+fn unreached(error: BoxError, server: &Arc<Server>) -> BoxError {
+    match error.is::<Error>() {
+        true => error,
+        false => Box::new(Unreached {
+            server: Arc::clone(server),
+            cause: error,
+        }),
     }
 }
 
@@ -67,6 +163,81 @@ pub fn explain(error: Error, what: &str) -> anyhow::Error {
             404 => anyhow!("{what}: the cluster doesn't know this kind: {}", status.message),
             _ => anyhow!("{what}: {}", status.message),
         },
+        // Whatever was asked for, that is another matter.
+        Error::Service(error) if error.is::<Unreached>() => anyhow!("{error}"),
         other => anyhow::Error::new(other).context(format!("{what}: the cluster can't be asked")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn said(text: &str, context: Option<&str>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, text).unwrap();
+        let connection = Connection {
+            kubeconfig: Some(path.clone()),
+            context: context.map(str::to_owned),
+        };
+        let asked = block_on(async {
+            let client = connection.client().await?;
+            let version = client.apiserver_version().await;
+            version.map(drop).map_err(|error| explain(error, "the version"))
+        });
+        let error = format!("{:#}", asked.unwrap_err());
+        error.replace(&path.display().to_string(), "FILE")
+    }
+
+    /// One that names this address.
+    fn file(address: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- {{name: here, context: {{cluster: c, user: u}}}}\n\
+             - {{name: there, context: {{cluster: c, user: u}}}}\nclusters:\n- {{name: c, cluster: {{server: '{address}'}}}}\n\
+             users:\n- {{name: u, user: {{}}}}\n"
+        )
+    }
+
+    #[test]
+    fn a_cluster_that_cannot_be_reached_is_told_with_its_address_and_what_names_it() {
+        // Nobody listens there any more.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        assert_eq!(
+            said(&file(&format!("http://127.0.0.1:{port}")), Some("there")),
+            format!(
+                "the cluster can't be reached at http://127.0.0.1:{port}/ (context there of FILE): Connection refused (os \
+                 error 111); start it, or name another one by --kubeconfig or --context"
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_kubeconfig_is_told_once_with_its_file() {
+        let whole = file("http://127.0.0.1:1");
+        assert_eq!(
+            said(&whole, Some("nope")),
+            "FILE: there is no context \"nope\"; it has here, there"
+        );
+        assert_eq!(
+            said(&whole.replace("current-context: here\n", ""), None),
+            "FILE: no context is the current one: choose one by --context; it has here, there"
+        );
+        let empty = "apiVersion: v1\nkind: Config\n";
+        assert_eq!(
+            said(empty, None),
+            "FILE: no context is the current one: choose one by --context; it has none: is it the right file"
+        );
+        let absent = Connection {
+            kubeconfig: Some("/nowhere/config".into()),
+            context: None,
+        };
+        let error = format!("{:#}", block_on(absent.client()).map(drop).unwrap_err());
+        assert_eq!(error.matches("No such file").count(), 1, "{error}");
     }
 }

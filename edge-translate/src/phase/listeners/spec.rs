@@ -4,7 +4,7 @@
 use super::finding::Finding;
 use crate::{
     api::{
-        FromNamespaces, Kind, LabelOperator, LabelSelector, Listener, ListenerTls, Protocol, TlsMode,
+        FromNamespaces, Kind, Listener, ListenerTls, Protocol, TlsMode,
         text::{Hostname, check_section_name},
     },
     phase::hostname,
@@ -139,27 +139,10 @@ fn namespaces_error(listener: &Listener) -> Option<String> {
                 .into(),
         );
     };
-    let error = selector_error(selector)?;
+    let error = selector.fault()?;
     Some(format!(
         "The allowedRoutes.namespaces.selector could not be parsed: {error}."
     ))
-}
-
-fn selector_error(selector: &LabelSelector) -> Option<String> {
-    selector
-        .match_expressions
-        .iter()
-        .find_map(|requirement| match &requirement.operator {
-            LabelOperator::Other(operator) => Some(format!("\"{operator}\" is not a valid label selector operator")),
-            LabelOperator::In | LabelOperator::NotIn if requirement.values.is_empty() => Some(format!(
-                "values must not be empty for operator {}",
-                requirement.operator
-            )),
-            LabelOperator::Exists | LabelOperator::DoesNotExist if !requirement.values.is_empty() => {
-                Some(format!("values must be empty for operator {}", requirement.operator))
-            }
-            _ => None,
-        })
 }
 
 /// What is wrong with the TLS settings, before any certificate is looked at.
