@@ -258,15 +258,28 @@ fn order(admin: &Admin, order: Order) -> Answer {
 }
 
 fn logging(admin: &Admin, method: &Method, query: &str) -> Answer {
-    let Some(level) = parameter(query, "level") else {
-        return Answer::text(format!("active loggers:\n  all: {}\n", admin.levels.current()));
+    let refused = |problem: &str| {
+        let usage =
+            "usage: /logging?level=<level> (change all levels)\nlevels: trace debug info warning error critical off\n";
+        Answer::error(StatusCode::BAD_REQUEST, format!("error: {problem}\n\n{usage}"))
     };
-    if method != Method::POST {
-        return Answer::error(StatusCode::METHOD_NOT_ALLOWED, "POST required to change levels.\n");
-    }
-    match admin.levels.set(level) {
-        Ok(()) => Answer::text(format!("active loggers:\n  all: {level}\n")),
-        Err(error) => Answer::error(StatusCode::BAD_REQUEST, format!("{error}\n")),
+    let mut parameters = query.split('&').filter(|pair| !pair.is_empty());
+    let (name, value) = match (parameters.next(), parameters.next()) {
+        (Some(one), None) => one.split_once('=').unwrap_or((one, "")),
+        (Some(_), Some(_)) => return refused("invalid number of parameters"),
+        (None, _) => ("level", ""),
+    };
+    // As in Envoy, nothing is changed to an empty value. Loggers with names are Envoy's; here is one for all.
+    match (name, value) {
+        ("level" | "paths", "") => Answer::text(format!("active loggers:\n  all: {}\n", admin.levels.current())),
+        _ if method != Method::POST => {
+            Answer::error(StatusCode::METHOD_NOT_ALLOWED, "POST required to change levels.\n")
+        }
+        ("level", level) => match admin.levels.set(level) {
+            Ok(()) => Answer::text(format!("active loggers:\n  all: {level}\n")),
+            Err(error) => refused(&error),
+        },
+        _ => refused("unknown logger name"),
     }
 }
 

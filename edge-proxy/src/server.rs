@@ -19,7 +19,7 @@ use tokio::task::LocalSet;
 use crate::admin::{self, Admin, Order};
 use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
-use crate::compile::{self, At, Context, endpoint::place, files::Disk};
+use crate::compile::{self, At, Context, endpoint::place, files::Disk, route_table::unknown_cluster};
 use crate::config::Snapshot;
 use crate::config::metrics::Sink;
 use crate::config::zones::LocalProxies;
@@ -234,6 +234,12 @@ fn load_static(control: &Rc<Control>, bootstrap: &Bootstrap) -> anyhow::Result<(
     ] {
         if let Some(bad) = control.apply(kind, Origin::Static, &resources, &[]).first() {
             anyhow::bail!("static_resources: {word} {:?}: {}", bad.name, bad.reason);
+        }
+    }
+    let known = bootstrap.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    for listener in &bootstrap.listeners {
+        if let Some(problem) = unknown_cluster(listener, &known) {
+            anyhow::bail!("static_resources: listener {:?}: {problem}", listener.name);
         }
     }
     if let Some(ads) = &bootstrap.ads_cluster

@@ -4,6 +4,8 @@
 // Helpers of a test stop where they stand, as the test itself may.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "ads/alone.rs"]
+mod alone;
 #[path = "ads/ending.rs"]
 mod ending;
 #[path = "ads/floods.rs"]

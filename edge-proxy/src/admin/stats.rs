@@ -12,8 +12,14 @@ use crate::stats::{BUCKETS, HistogramValue, Value};
 
 /// `/stats`
 pub(super) fn stats(admin: &Admin, query: &str) -> Answer {
-    if parameter(query, "format") == Some("prometheus") {
-        return prometheus(admin, query);
+    match parameter(query, "format") {
+        Some("prometheus") => return prometheus(admin, query),
+        // A page for browsers is a text here.
+        None | Some("" | "text" | "json" | "html" | "active-html") => {}
+        Some(_) => {
+            let usage = "usage: /stats?format=(json|prometheus|text)\n";
+            return Answer::error(StatusCode::BAD_REQUEST, usage);
+        }
     }
     let kept = match kept(admin, query) {
         Ok(kept) => kept,

@@ -9,6 +9,7 @@
 //! "Encoding"), and a virtual host is compiled from its own bytes and the [`Outline`], nothing else.
 //! Deliberately absent: what a virtual host is made of, which is [`crate::compile::route`]'s.
 
+mod named;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,8 @@ use envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field};
 use prost::{DecodeError, Message};
 use rustc_hash::FxHashMap;
+
+pub use named::unknown_cluster;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, Rejections, fields};
@@ -298,8 +301,8 @@ fn outline<'a>(context: &mut Context, at: &At<'_>, message: &'a RouteConfigurati
         name, response_headers_to_add, response_headers_to_remove, request_headers_to_add,
         request_headers_to_remove, most_specific_header_mutations_wins, max_direct_response_body_size_bytes,
         ignore_port_in_host_matching, request_mirror_policies, typed_per_filter_config;
-        // Virtual hosts are compiled one by one. Clusters come and go on their own; internal_only_headers are removed
-        // with the edge-only ones.
+        // Virtual hosts are compiled one by one. Clusters come and go on their own, so validate_clusters counts in the
+        // bootstrap's own listeners alone (`named`); internal_only_headers are removed with the edge-only ones.
         ignore virtual_hosts, validate_clusters, metadata;
         refuse vhds, internal_only_headers, cluster_specifier_plugins, vhost_header,
                ignore_path_parameters_in_path_matching, route_specifiers

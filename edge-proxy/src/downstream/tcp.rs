@@ -21,7 +21,7 @@ use tracing::debug;
 use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::cluster::ClusterEntry;
-use crate::config::endpoint::{Host, HostId};
+use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::listener::Listener;
 use crate::config::stream::TcpProxy;
 use crate::downstream::Clients;
@@ -260,7 +260,9 @@ async fn named(upstreams: &Upstreams, entry: &ClusterEntry, arrived: &Arrived, p
     // The turn of one who asks for the same name counts, too: nobody waits longer than for an answer.
     let patience = entry.cluster.naming.as_ref()?.timeout;
     let found = tokio::time::timeout(patience, upstreams.names.host_at(entry, name, port)).await;
-    found.ok()?.ok()
+    let host = found.ok()?.ok()?;
+    // A name that leads back here would make a connection of each connection, until no more may be open.
+    (host.address != HostAddress::Socket(arrived.ends.local)).then_some(host)
 }
 
 /// A byte stream that counts what passes and moves the idle deadline.

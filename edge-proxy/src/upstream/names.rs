@@ -80,7 +80,7 @@ impl KnownNames {
             return Err(Fault::NoHealthyUpstream);
         };
         let key = (entry.id, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
-        let name = self.name(key, naming)?;
+        let name = self.name(&key, naming)?;
         if let Some(known) = name.fresh(naming, Instant::now()) {
             return Ok(known);
         }
@@ -95,17 +95,20 @@ impl KnownNames {
             (Some(address), Some(before)) if before.address == HostAddress::Socket(address) => before,
             (Some(address), _) => Arc::new(made(address, host)),
             (None, Some(before)) => before,
-            (None, None) => return Err(Fault::Unresolved),
+            (None, None) => {
+                self.forget(&key, &name);
+                return Err(Fault::Unresolved);
+            }
         };
         *name.host.borrow_mut() = Some((Arc::clone(&host), Instant::now()));
         Ok(host)
     }
 
     /// What is known of a name, if only that it is asked for; a fault when too many are known.
-    fn name(&self, key: Key, naming: &Naming) -> Result<Rc<Name>, Fault> {
+    fn name(&self, key: &Key, naming: &Naming) -> Result<Rc<Name>, Fault> {
         let now = Instant::now();
         let mut names = self.names.borrow_mut();
-        if let Some(name) = names.get(&key) {
+        if let Some(name) = names.get(key) {
             name.used.set(now);
             return Ok(Rc::clone(name));
         }
@@ -121,8 +124,16 @@ impl KnownNames {
             used: Cell::new(now),
             turn: Mutex::new(()),
         });
-        names.insert(key, Rc::clone(&name));
+        names.insert(key.clone(), Rc::clone(&name));
         Ok(name)
+    }
+
+    /// Gives the place of a name that nobody has an address for to others: clients choose them, and there are few places.
+    fn forget(&self, key: &Key, name: &Rc<Name>) {
+        let mut names = self.names.borrow_mut();
+        if names.get(key).is_some_and(|known| Rc::ptr_eq(known, name)) {
+            names.remove(key);
+        }
     }
 
     async fn resolve(&self, naming: &Naming, host: &str, port: u16) -> Option<SocketAddr> {

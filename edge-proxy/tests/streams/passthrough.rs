@@ -112,3 +112,67 @@ fn other_names_and_cleartext_are_closed() {
         assert_eq!(proxy.of_cluster("b", "upstream_cx_total"), 0);
     });
 }
+
+/// A listener that takes connections to a port of whoever they ask for, one name at a time. `own`: its own port.
+fn listen_for_names(proxy: &Proxy, own: u16, port: u16) -> SocketAddr {
+    let cache = "dns_cache_config: {name: c, dns_lookup_family: V4_ONLY, max_hosts: 1, dns_query_timeout: 0.5s}";
+    let cluster = format!(
+        r#"
+name: names
+lb_policy: CLUSTER_PROVIDED
+cluster_type:
+  name: envoy.clusters.dynamic_forward_proxy
+  typed_config: {{"@type": type.googleapis.com/envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig, {cache}}}
+"#
+    );
+    proxy.put(Kind::Cluster, "cluster.v3.Cluster", "names", &cluster);
+    let filters = "type.googleapis.com/envoy.extensions.filters.network";
+    let yaml = format!(
+        r#"
+name: tls
+address: {{socket_address: {{address: 127.0.0.1, port_value: {own}}}}}
+listener_filters:
+- name: envoy.filters.listener.tls_inspector
+  typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector}}
+filter_chains:
+- filters:
+  - name: names
+    typed_config: {{"@type": {filters}.sni_dynamic_forward_proxy.v3.FilterConfig, port_value: {port}, {cache}}}
+  - name: tcp
+    typed_config: {{"@type": {filters}.tcp_proxy.v3.TcpProxy, stat_prefix: t, cluster: names}}
+"#
+    );
+    proxy.put(Kind::Listener, "listener.v3.Listener", "tls", &yaml);
+    proxy.address("tls")
+}
+
+#[test]
+fn a_name_that_leads_back_to_the_listener_is_closed() {
+    run(async {
+        let proxy = Proxy::start();
+        let [port] = e2e::ports::free().unwrap();
+        let address = listen_for_names(&proxy, port, port);
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(&client_hello("localhost")).await.unwrap();
+        assert_eq!(rest(&mut client).await, "");
+        assert_eq!(proxy.of_cluster("names", "upstream_cx_total"), 0);
+    });
+}
+
+#[test]
+fn a_name_that_nobody_has_takes_no_place_from_others() {
+    run(async {
+        let proxy = Proxy::start();
+        let backend = echo("a").await;
+        let address = listen_for_names(&proxy, 0, backend.port());
+        for _ in 0..8 {
+            // Each worker has places of its own.
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(&client_hello("nobody.invalid")).await.unwrap();
+            assert_eq!(rest(&mut client).await, "");
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(&client_hello("localhost")).await.unwrap();
+            assert_eq!(client.read_u8().await.unwrap(), b'a');
+        }
+    });
+}
