@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     )?;
     for (name, plane) in [
         ("edge-proxy", DataPlane::EdgeProxy),
-        ("Envoy 1.40.0", DataPlane::envoy()?),
+        (DataPlane::ENVOY, DataPlane::envoy()?),
     ] {
         let found = measure(&plane).with_context(|| name.to_owned())?;
         writeln!(

@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     )?;
     for (name, plane) in [
         ("edge-proxy", DataPlane::EdgeProxy),
-        ("Envoy 1.40.0", DataPlane::envoy()?),
+        (DataPlane::ENVOY, DataPlane::envoy()?),
     ] {
         write!(out, "| {name} |")?;
         for size in SIZES {
@@ -58,7 +58,8 @@ fn main() -> Result<()> {
     let rest = " |".repeat(SIZES.len() - 1);
     writeln!(
         out,
-        "| Envoy 1.40.0 alone, one listener, route and cluster | {cost:.1} |{rest}"
+        "| {} alone, one listener, route and cluster | {cost:.1} |{rest}",
+        DataPlane::ENVOY
     )?;
     Ok(())
 }

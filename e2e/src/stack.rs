@@ -39,6 +39,9 @@ impl fmt::Display for DataPlane {
 }
 
 impl DataPlane {
+    /// The version of stock Envoy that is measured, by name.
+    pub const ENVOY: &str = "Envoy 1.40.0";
+
     /// Stock Envoy as `EDGE_ENVOY` names it.
     pub fn envoy() -> Result<Self> {
         let path = env::var_os("EDGE_ENVOY")

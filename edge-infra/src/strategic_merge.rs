@@ -2,7 +2,8 @@
 //!
 //! Unlike a JSON merge (RFC 7396), lists of named things are merged element by element, and directives in the patch
 //! say what merging alone can't: `$patch: delete` and `replace`, `$deleteFromPrimitiveList/…`, `$setElementOrder/…`,
-//! `$retainKeys`. What comes out has neither nulls nor directives. kubectl is the oracle of the tests.
+//! `$retainKeys`. What comes out has neither nulls nor directives. kubectl is the oracle of the tests; but ports of one
+//! number are told apart by their protocols, too.
 
 mod order;
 mod types;
@@ -200,7 +201,10 @@ fn merge_by_key(
             Some((Some("replace"), _)) => replaces = true,
             Some((Some("delete"), _)) => {
                 let which = named(&element, key, place)?;
-                original.retain(|known| known.get(key) != Some(which));
+                let meant = of_protocol(&original, &element, key);
+                let is_meant = |n: usize| meant.is_none_or(|meant| meant == n);
+                let mut n = 0..;
+                original.retain(|known| !(n.next().is_some_and(is_meant) && known.get(key) == Some(which)));
             }
             Some((_, directive)) => return Err(unknown_directive(directive, place)),
         }
@@ -213,8 +217,9 @@ fn merge_by_key(
     let mut order = Vec::new();
     for change in changes {
         let which = named(&change, key, place)?.clone();
-        let known = original.iter_mut().find(|known| known.get(key) == Some(&which));
-        match known {
+        let is_same = |known: &Value| known.get(key) == Some(&which);
+        let meant = of_protocol(&original, &change, key).or_else(|| original.iter().position(is_same));
+        match meant.and_then(|meant| original.get_mut(meant)) {
             Some(Value::Object(known)) => {
                 let place = format!("{place}[{key}={which}]");
                 *known = merge_objects(std::mem::take(known), change, of, &place)?;
@@ -224,6 +229,16 @@ fn merge_by_key(
         order.push(Value::Object(Object::from_iter([(key.to_owned(), which)])));
     }
     Ok(ordered(original, &order, &before, Some(key)))
+}
+
+/// The element that a change is about which names a protocol: an API server tells ports of one number apart by it, where
+/// kubectl takes the first. None if that protocol isn't there: then the change gives one of the number another protocol.
+fn of_protocol(original: &[Value], change: &Object, key: &str) -> Option<usize> {
+    let protocol = change.get("protocol")?;
+    original.iter().position(|known| {
+        let own = known.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        known.get(key) == change.get(key) && protocol.as_str() == Some(own)
+    })
 }
 
 /// The value that tells an element from the others.

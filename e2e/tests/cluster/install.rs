@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 68] = [
+const EXPECTED: [(&str, &str); 70] = [
     ("telemetry/access-log-json-empty", "json field needs to be set"),
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
@@ -114,7 +114,9 @@ const EXPECTED: [(&str, &str); 68] = [
         "header.remove is not supported for DirectResponse",
     ),
     ("route-filter/answer", "duplicate entries for key"),
+    ("policy/target-unknown-beside", "targetRefs"),
     ("policy/target-unreadable", "targetRefs"),
+    ("traffic-filter/override-header-long", "Too long"),
     ("policy/target-unreadable", "targetrefs"),
     ("security/authorization-invalid", "clientCIDRs"),
     ("security/cors-invalid", "allowOrigins"),

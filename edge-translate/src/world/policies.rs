@@ -51,6 +51,25 @@ impl<'a> Written<'a> {
         }
     }
 
+    /// Where it names something that isn't known, or names it in a way that can't be read.
+    pub(crate) fn unknown(self) -> Vec<String> {
+        let (list, single): (Vec<bool>, bool) = match self {
+            Self::Raw(spec) | Self::Naming(spec) => {
+                let is_unknown = |target: &Value| target_of(target).is_none();
+                let single = entries(&spec["targetRef"]).iter().any(is_unknown);
+                (entries(&spec["targetRefs"]).iter().map(is_unknown).collect(), single)
+            }
+            Self::Typed(targets) => {
+                let is_unknown = |target: &TargetRef| named(target).is_none();
+                let single = targets.single.is_some_and(is_unknown);
+                (targets.named.iter().map(is_unknown).collect(), single)
+            }
+        };
+        let listed = list.iter().enumerate().filter(|(_, is_unknown)| **is_unknown);
+        let listed = listed.map(|(n, _)| format!("spec.targetRefs[{n}]"));
+        listed.chain(single.then(|| "spec.targetRef".to_owned())).collect()
+    }
+
     /// Whether it has selectors.
     pub(crate) fn chooses(self) -> bool {
         !self.selectors().is_empty()
@@ -130,13 +149,15 @@ const TARGET_GROUP: &str = "gateway.networking.k8s.io";
 /// The targets that a policy names; kinds that we don't read are left out.
 pub(crate) fn named_targets(spec: &Value) -> impl Iterator<Item = NamedTarget<'_>> {
     let targets = entries(&spec["targetRefs"]).iter().chain(entries(&spec["targetRef"]));
-    targets.filter_map(|target| {
-        let text = |field: &str| target[field].as_str();
-        Some(NamedTarget {
-            kind: Kind::of(text("group").unwrap_or(TARGET_GROUP), text("kind")?)?,
-            name: text("name")?,
-            section: text("sectionName"),
-        })
+    targets.filter_map(target_of)
+}
+
+fn target_of(target: &Value) -> Option<NamedTarget<'_>> {
+    let text = |field: &str| target[field].as_str();
+    Some(NamedTarget {
+        kind: Kind::of(text("group").unwrap_or(TARGET_GROUP), text("kind")?)?,
+        name: text("name")?,
+        section: text("sectionName"),
     })
 }
 

@@ -84,7 +84,8 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
             body,
         }));
     }
-    let warning = warning::all([deprecated::warning(object), ineffective::warning(object)]);
+    let unknown = warning_of("UnknownTarget", &unknown_targets(object));
+    let warning = warning::all([deprecated::warning(object), ineffective::warning(object), unknown]);
     let entry = |(ancestor, said): (Ancestor, Said)| {
         let warning = warned(warning.clone(), &said);
         let others = [said.overridden, said.merged, said.programmed, warning];
@@ -150,6 +151,15 @@ pub(super) fn has_reasons(body: &StatusBody) -> bool {
     matches!(body, StatusBody::Unattached(reasons) if !reasons.is_empty())
 }
 
+/// What a policy names and isn't for, since nobody knows what it is, a sentence each.
+fn unknown_targets(object: &Object) -> Vec<String> {
+    let unknown = world::written(object)
+        .map(|written| written.unknown())
+        .unwrap_or_default();
+    let told = |place| format!("{place}: this is no target that is known: name it with group, kind and name");
+    unknown.into_iter().map(told).collect()
+}
+
 /// Why a policy is for nothing.
 pub(super) fn without_target(
     reader: &Reader<'_>,
@@ -181,7 +191,7 @@ pub(super) fn without_target(
             )
         })
     });
-    reasons.collect()
+    reasons.chain(unknown_targets(object)).collect()
 }
 
 /// That a target hasn't the part that a policy names.

@@ -16,6 +16,7 @@ use crate::{
         body,
         header::{self, Flaw},
         policies::text_match::text_match,
+        routes::rules::{field_name, is_token},
     },
 };
 use edge_ir::{
@@ -154,6 +155,10 @@ fn edits(headers: &ResponseHeaders, problems: &mut Problems) -> HeaderEdits {
     let mut list = |list: &[HttpHeader]| {
         header::edits(list, |HttpHeader { name, value }, flaw| match flaw {
             Flaw::Reserved if name.eq_ignore_ascii_case("host") => problems.add(AREA, "a response has no header Host"),
+            Flaw::Name if is_token(name) => {
+                let why = field_name(name).err().unwrap_or_default();
+                problems.add(AREA, format_args!("header {name}: {why}"));
+            }
             Flaw::Nameless | Flaw::Reserved | Flaw::Name => {
                 problems.token(AREA, "header", name);
             }
