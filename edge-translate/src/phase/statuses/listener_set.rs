@@ -71,21 +71,20 @@ fn conditions(
 ) -> Vec<Condition> {
     let metadata = &gateway.object.metadata;
     let parent = format!("{}/{}", metadata.namespace, metadata.name);
+    let refused = |reason, message| {
+        let programmed = Condition::no("Programmed", reason, "Not Programmed");
+        vec![Condition::no("Accepted", reason, message), programmed]
+    };
     if set.admission == Admission::NotAllowed {
-        let message = format!(
-            "ListenerSet attachment from namespace {} not allowed by Gateway {parent}",
-            object.metadata.namespace
-        );
-        return vec![
-            Condition::no("Accepted", "NotAllowed", message),
-            Condition::no("Programmed", "NotAllowed", "Not Programmed"),
-        ];
+        let namespace = &object.metadata.namespace;
+        let message = format!("ListenerSet attachment from namespace {namespace} not allowed by Gateway {parent}");
+        return refused("NotAllowed", message);
+    }
+    if gateway::refusal(reader, member).is_some() {
+        return refused("ParentNotAccepted", format!("Parent Gateway {parent} not accepted"));
     }
     let n_accepted = set.listeners.iter().filter(|l| gateway::is_accepted(l)).count();
-    let accepted = if gateway::refusal(reader, member).is_some() {
-        let message = format!("Parent Gateway {parent} not accepted");
-        Condition::no("Accepted", "ParentNotAccepted", message)
-    } else if n_accepted == 0 {
+    let accepted = if n_accepted == 0 {
         Condition::no("Accepted", "ListenersNotValid", "No listeners are accepted")
     } else if n_accepted < object.spec.listeners.len() {
         Condition::yes("Accepted", "ListenersNotValid", "Some listeners are invalid")

@@ -34,7 +34,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     // A route without rules is one that our own code failed at.
     let rules = reader.bound(route).map(|bound| &bound.summary);
     let names = attach::bad_hostnames(reader, route);
-    let warning = warning(&lost, rules);
+    let warning = warning(&lost, rules, &names);
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
@@ -43,12 +43,12 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             // Nearly all routes have two.
             let mut conditions = Vec::with_capacity(2);
             if let Some(rules) = rules {
-                conditions.push(accepted(parent, rules, kind, &names));
+                conditions.push(accepted(parent, rules, kind));
                 let encryption = encryption(reader, parent);
                 let sealed = sealed(reader, parent, rules, encryption);
                 let unnamed = unnamed(reader, route, parent, rules);
                 conditions.push(resolved_refs(rules, encryption, [sealed, unnamed]));
-                conditions.extend(partially_invalid(rules, &names));
+                conditions.extend(partially_invalid(parent, rules));
                 conditions.extend(backends_available(reader, rules));
             }
             conditions.extend(overlap(reader, route, parent));
@@ -70,7 +70,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     }))
 }
 
-fn accepted(parent: &Parent, rules: &Summary, kind: &str, bad_hostnames: &[&str]) -> Condition {
+fn accepted(parent: &Parent, rules: &Summary, kind: &str) -> Condition {
     let no = |reason, message: &'static str| Condition::no("Accepted", reason, message);
     match &parent.verdict {
         Err(Refusal::NoMatchingParent) => no("NoMatchingParent", "No listeners match this parent ref"),
@@ -82,10 +82,7 @@ fn accepted(parent: &Parent, rules: &Summary, kind: &str, bad_hostnames: &[&str]
         Err(Refusal::NoMatchingListenerHostname) => Condition::no(
             "Accepted",
             "NoMatchingListenerHostname",
-            format!(
-                "There were no hostname intersections between the {kind} and this parent ref's Listener(s).{}",
-                bad_hostnames.iter().map(|name| no_dns_name(name)).collect::<String>()
-            ),
+            format!("There were no hostname intersections between the {kind} and this parent ref's Listener(s)."),
         ),
         Ok(_) if every_rule_failed(rules) => {
             let (reason, message) = joined(failures(rules));
@@ -122,29 +119,27 @@ fn no_parent(parent: &ParentReference) -> String {
     )
 }
 
-/// What isn't as it is written although the route serves: parents that aren't there, and parts of rules.
-fn warning(lost: &[String], rules: Option<&Summary>) -> Option<Condition> {
+/// What isn't as it is written although the route serves: parents that aren't there, hostnames that nothing can be asked
+/// for by, and parts of rules.
+fn warning(lost: &[String], rules: Option<&Summary>, bad_hostnames: &[&str]) -> Option<Condition> {
     let findings = rules.map_or(&[][..], |rules| &rules.findings).iter();
-    let short: Vec<_> = findings.filter(|f| f.effect == Effect::FallsShort).collect();
+    let short = findings.filter(|f| f.effect == Effect::FallsShort);
+    let short = short.map(|f| format!("spec.rules[{}].{}", f.rule, f.message));
+    let names = bad_hostnames.iter().map(|name| name.escape_debug());
+    let names = names.map(|name| format!("spec.hostnames: \"{name}\" is not a DNS name"));
     let mut messages = lost.to_vec();
-    for finding in &short {
-        let message = format!("spec.rules[{}].{}", finding.rule, finding.message);
+    for message in names.chain(short) {
         if !messages.contains(&message) {
             messages.push(message);
         }
     }
-    let reason = match (lost.is_empty(), short.is_empty()) {
+    let reason = match (lost.is_empty(), messages.len() == lost.len()) {
         (true, true) => return None,
         (false, true) => "ParentNotFound",
         (true, false) => "UnsupportedValue",
         (false, false) => "Warnings",
     };
     Some(Condition::yes("Warning", reason, messages.join("; ")))
-}
-
-/// For a hostname that nothing can be asked for by, behind another sentence.
-fn no_dns_name(name: &str) -> String {
-    format!(" Hostname \"{}\" is not a DNS name.", name.escape_debug())
 }
 
 fn failures(rules: &Summary) -> impl Iterator<Item = &RuleFinding> {
@@ -196,19 +191,16 @@ fn unnamed(reader: &Reader<'_>, route: RouteId, parent: &Parent, rules: &Summary
         .then(|| ("UnsupportedValue", message.into()))
 }
 
-/// Where only a part of the route is of use.
-fn partially_invalid(rules: &Summary, bad_hostnames: &[&str]) -> Option<Condition> {
+/// Where the parent takes the route, and only some of its rules are of use.
+fn partially_invalid(parent: &Parent, rules: &Summary) -> Option<Condition> {
     let failed = failed_rules(rules);
-    let mut dropped = String::new();
-    let mut reason = Cow::Borrowed("UnsupportedValue");
-    if !failed.is_empty() && failed.len() < rules.n_rules {
-        let (of_rules, message) = joined(failures(rules));
-        let list: Vec<String> = failed.iter().map(usize::to_string).collect();
-        dropped = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
-        reason = of_rules.into();
+    if parent.verdict.is_err() || failed.is_empty() || failed.len() == rules.n_rules {
+        return None;
     }
-    dropped.extend(bad_hostnames.iter().map(|name| no_dns_name(name)));
-    (!dropped.is_empty()).then(|| Condition::yes("PartiallyInvalid", reason, dropped.trim_start().to_owned()))
+    let (reason, message) = joined(failures(rules));
+    let list: Vec<String> = failed.iter().map(usize::to_string).collect();
+    let message = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
+    Some(Condition::yes("PartiallyInvalid", reason, message))
 }
 
 /// Reason and message for references that lead nowhere under a parent.
