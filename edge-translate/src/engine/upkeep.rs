@@ -216,7 +216,10 @@ impl Translator {
         let none = Uses::default();
         let was = was.and_then(as_uses).unwrap_or(&none);
         let now = now.and_then(as_uses).unwrap_or(&none);
-        self.keep_attached(route, &was.listeners, &now.listeners);
+        self.keep_attached(was.counting(), now.counting());
+        if !route.kind.is_by_host() {
+            self.keep_listener_routes(route, &was.listeners, &now.listeners);
+        }
         self.keep_ancestors(&was.ancestors, &now.ancestors);
         for listener in self.index.filters.turn(&was.filters, &now.filters) {
             self.memo.touch(Key::Filters(listener));
@@ -269,23 +272,27 @@ impl Translator {
         }
     }
 
-    /// Counts of routes on listeners, and the TLS, TCP and UDP routes among them.
-    fn keep_attached(&mut self, route: RouteId, was: &[ListenerId], now: &[ListenerId]) {
+    /// Counts of routes on listeners.
+    fn keep_attached(&mut self, was: &[ListenerId], now: &[ListenerId]) {
         for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
             self.index.detach(*listener);
             self.memo.touch(Key::Attached(*listener));
-            if !route.kind.is_by_host() {
-                self.index.remove_listener_route(*listener, route);
-                self.memo.touch(Key::ListenerRoutes(*listener));
-            }
         }
         for listener in now.iter().filter(|l| was.binary_search(l).is_err()) {
             self.index.attach(*listener);
             self.memo.touch(Key::Attached(*listener));
-            if !route.kind.is_by_host() {
-                self.index.add_listener_route(*listener, route);
-                self.memo.touch(Key::ListenerRoutes(*listener));
-            }
+        }
+    }
+
+    /// The TLS, TCP and UDP routes of listeners.
+    fn keep_listener_routes(&mut self, route: RouteId, was: &[ListenerId], now: &[ListenerId]) {
+        for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
+            self.index.remove_listener_route(*listener, route);
+            self.memo.touch(Key::ListenerRoutes(*listener));
+        }
+        for listener in now.iter().filter(|l| was.binary_search(l).is_err()) {
+            self.index.add_listener_route(*listener, route);
+            self.memo.touch(Key::ListenerRoutes(*listener));
         }
     }
 

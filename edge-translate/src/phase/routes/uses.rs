@@ -3,7 +3,7 @@
 use super::{
     attach::{Attachments, Parent},
     bound::{Bindings, InVain, in_vain_at, under},
-    rules::Summary,
+    rules::{Summary, every_rule_failed},
 };
 use crate::{
     api::Kind,
@@ -24,8 +24,20 @@ pub(crate) struct Uses {
     pub(crate) filters: Vec<(ListenerId, FilterKey)>,
     /// What BackendTrafficPolicies ask of its backends in vain; mostly nothing.
     pub(crate) in_vain: Box<[(Id, InVain)]>,
-    /// Listeners that count it as attached, whatever becomes of its rules.
+    /// Listeners where it is attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
+    /// Whether none of its parents accepts it, for what its rules are.
+    is_refused: bool,
+}
+
+impl Uses {
+    /// Listeners that count it: those where it is accepted. An HTTPRoute is counted wherever it is attached, as by the peer.
+    pub(crate) fn counting(&self) -> &[ListenerId] {
+        match self.is_refused {
+            true => &[],
+            false => &self.listeners,
+        }
+    }
 }
 
 /// Lists what a route uses. Where no request can reach any of its hostnames, it needs no backend and no filter.
@@ -72,6 +84,7 @@ pub(super) fn uses(
         filters,
         in_vain: in_vain.into_iter().collect(),
         listeners,
+        is_refused: kind != RouteKind::Http && every_rule_failed(summary),
     }
 }
 
