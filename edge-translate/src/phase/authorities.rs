@@ -54,21 +54,21 @@ pub(crate) struct Unusable<'a> {
 }
 
 impl Unusable<'_> {
-    /// Told on Gateways and policies of their API.
-    pub(crate) fn sentence(&self) -> String {
+    /// Told on Gateways, and on policies and routes of their API.
+    pub(crate) fn told(&self) -> String {
         let Referent {
             kind, namespace, name, ..
         } = self.to;
         match (self.why, Keeper::of(self.to)) {
-            (Why::Permission, _) => format!("{kind} {namespace}/{name} is not permitted by any ReferenceGrant."),
+            (Why::Permission, _) => format!("{kind} {namespace}/{name} is not permitted by any ReferenceGrant"),
             (Why::Kind, _) | (_, None) => "Unsupported reference kind, supported kinds are ConfigMap, Secret, and \
-                                           ClusterTrustBundle in caCertificateRefs."
+                                           ClusterTrustBundle in caCertificateRefs"
                 .to_owned(),
-            (Why::Missing, Some(Keeper::TrustBundle)) => format!("Cluster trust bundle {name} not found."),
-            (Why::Missing, Some(Keeper::ConfigMap)) => format!("Configmap {name} not found in namespace {namespace}."),
-            (Why::Missing, Some(Keeper::Secret)) => format!("Secret {name} not found in namespace {namespace}."),
-            (_, Some(Keeper::TrustBundle)) => format!("No ca found in cluster trust bundle {name}."),
-            (_, Some(_)) => format!("No ca found in {} {name}.", kind.to_ascii_lowercase()),
+            (Why::Missing, Some(Keeper::TrustBundle)) => format!("cluster trust bundle {name} not found"),
+            (Why::Missing, Some(Keeper::ConfigMap)) => format!("configmap {name} not found in namespace {namespace}"),
+            (Why::Missing, Some(Keeper::Secret)) => format!("secret {name} not found in namespace {namespace}"),
+            (_, Some(Keeper::TrustBundle)) => format!("no ca found in cluster trust bundle {name}"),
+            (_, Some(_)) => format!("no ca found in {} {name}", kind.to_ascii_lowercase()),
         }
     }
 

@@ -107,7 +107,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
 /// Why there is nothing to trust.
 fn told(problems: Vec<AuthorityProblem>) -> String {
     let messages: Vec<String> = problems.into_iter().map(|p| p.message).collect();
-    messages.join(" ")
+    messages.join("; ")
 }
 
 /// The policy that decides about a port.
@@ -151,11 +151,11 @@ fn subjects(policy: &BackendTlsPolicy) -> Result<Vec<SubjectName>, String> {
     let validation = &policy.spec.validation;
     let host = |name: &str| match Hostname::parse(name) {
         Ok(_) => Ok(SubjectName::Dns(name.into())),
-        Err(_) => Err(format!("\"{name}\" is not a host name.")),
+        Err(_) => Err(format!("\"{name}\" is not a host name")),
     };
     // It is asked for in the handshake in any case.
     if !matches!(Hostname::parse(&validation.hostname), Ok(Hostname::Exact(_))) {
-        return Err(format!("\"{}\" is not a host name.", validation.hostname));
+        return Err(format!("\"{}\" is not a host name", validation.hostname));
     }
     if validation.subject_alt_names.is_empty() {
         return Ok(vec![host(&validation.hostname)?]);
@@ -163,7 +163,7 @@ fn subjects(policy: &BackendTlsPolicy) -> Result<Vec<SubjectName>, String> {
     let one = |name: &api::SubjectAltName| match (&name.r#type, name.hostname.as_deref(), name.uri.as_deref()) {
         (SubjectAltNameType::Hostname, Some(name), _) => host(name),
         (SubjectAltNameType::Uri, _, Some(uri)) if !uri.is_empty() => Ok(SubjectName::Uri(uri.into())),
-        (kind, ..) => Err(format!("Subject alternative name of type {kind} is not usable.")),
+        (kind, ..) => Err(format!("subject alternative name of type {kind} is not usable")),
     };
     validation.subject_alt_names.iter().map(one).collect()
 }
@@ -172,7 +172,7 @@ fn subjects(policy: &BackendTlsPolicy) -> Result<Vec<SubjectName>, String> {
 pub(crate) struct AuthorityProblem {
     /// Reason of `ResolvedRefs`.
     pub(crate) reason: &'static str,
-    /// A sentence for people.
+    /// For people, without a capital or full stop.
     pub(crate) message: String,
 }
 
@@ -260,13 +260,13 @@ fn elsewhere(reader: &Reader<'_>, holder: &Holder<'_>) -> Option<Authorities> {
         .collect();
     let (first, more) = pointers.split_first()?;
     let read = if !more.is_empty() {
-        Err("Multiple SDS reference secrets are not supported.".to_owned())
+        Err("multiple SDS reference secrets are not supported".to_owned())
     } else if holder.references.len() > 1 {
-        Err("Cannot mix SDS reference secrets with other CA certificate types.".to_owned())
+        Err("cannot mix SDS reference secrets with other CA certificate types".to_owned())
     } else {
         Pointer::read(reader, first).map_err(|flaw| match flaw {
-            Flaw::Disabled => "SDS Secret reference is not enabled in EdgeGateway configuration.".to_owned(),
-            Flaw::Invalid(why) => format!("Invalid SDS reference secret {}: {why}.", first.metadata.name),
+            Flaw::Disabled => "SDS Secret reference is not enabled in EdgeGateway configuration".to_owned(),
+            Flaw::Invalid(why) => format!("invalid SDS reference secret {}: {why}", first.metadata.name),
         })
     };
     Some(match read {
@@ -291,7 +291,7 @@ fn problem(unusable: Unusable<'_>) -> AuthorityProblem {
             Why::Kind => "InvalidKind",
             Why::Missing | Why::Unnamed | Why::Unreadable => "InvalidCACertificateRef",
         },
-        message: unusable.sentence(),
+        message: unusable.told(),
     }
 }
 
@@ -312,8 +312,8 @@ fn well_known(which: Option<&WellKnownCa>) -> Authorities {
                 problems: Vec::new(),
             };
         }
-        Some(other) => format!("Unsupported wellKnownCACertificates {other}, only System is supported."),
-        None => "Must specify either caCertificateRefs or wellKnownCACertificates.".to_owned(),
+        Some(other) => format!("unsupported wellKnownCACertificates {other}, only System is supported"),
+        None => "must specify either caCertificateRefs or wellKnownCACertificates".to_owned(),
     };
     let reason = "InvalidCACertificateRef";
     Authorities {

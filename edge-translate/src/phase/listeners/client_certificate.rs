@@ -11,7 +11,7 @@ use super::{
 use crate::{
     api::{self, Kind},
     engine::reader::Reader,
-    status::Condition,
+    status::{Condition, sentence},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -47,8 +47,15 @@ fn resolved_refs(flaws: Vec<Flaw>) -> Condition {
     }
     let reasons: BTreeSet<&str> = flaws.iter().map(|(reason, _)| *reason).collect();
     let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
-    let messages: Vec<String> = flaws.into_iter().map(|(_, message)| message).collect();
-    Condition::no("ResolvedRefs", reasons, messages.join(" "))
+    let message = match &flaws[..] {
+        [(_, one)] => one.clone(),
+        several => several
+            .iter()
+            .map(|(_, message)| sentence(message))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    Condition::no("ResolvedRefs", reasons, message)
 }
 
 /// A Gateway's certificate, or why it can't be used; none when it names none.

@@ -13,6 +13,7 @@ use crate::{
         origin,
         reference::{Referent, Referrer},
     },
+    status::sentence,
 };
 use edge_ir::{ClientCertificates, ClientValidation, Secret, SecretContent};
 use std::sync::Arc;
@@ -172,7 +173,7 @@ fn problem(unusable: Unusable<'_>) -> Problem {
             Why::Kind => "InvalidCACertificateKind",
             Why::Missing | Why::Unnamed | Why::Unreadable => "InvalidCACertificateRef",
         },
-        message: unusable.sentence(),
+        message: sentence(&unusable.told()),
     }
 }
 

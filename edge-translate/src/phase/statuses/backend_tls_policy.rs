@@ -12,7 +12,7 @@ use crate::{
         },
         precedence::Seniority,
     },
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status, StatusBody, sentence},
 };
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,8 +139,7 @@ fn accepted(rival: Option<String>, found: &Authorities, refusals: &BTreeSet<&str
         return Condition::no("Accepted", "NoValidCACertificate", messages(found));
     }
     if !refusals.is_empty() {
-        let all: Vec<&str> = refusals.iter().copied().collect();
-        return Condition::no("Accepted", "Invalid", all.join(" "));
+        return Condition::no("Accepted", "Invalid", sentences(refusals.iter().copied()));
     }
     Condition::yes("Accepted", "Accepted", "Policy has been accepted.")
 }
@@ -155,6 +154,9 @@ fn resolved_refs(found: &Authorities) -> Condition {
 }
 
 fn messages(found: &Authorities) -> String {
-    let all: Vec<&str> = found.problems.iter().map(|p| p.message.as_str()).collect();
-    all.join(" ")
+    sentences(found.problems.iter().map(|p| p.message.as_str()))
+}
+
+fn sentences<'a>(messages: impl Iterator<Item = &'a str>) -> String {
+    messages.map(sentence).collect::<Vec<_>>().join(" ")
 }
