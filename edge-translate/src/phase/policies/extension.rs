@@ -18,6 +18,7 @@ use crate::{
     load::typed::typed,
     name::{BackendId, BackendPort, Extending, Extension, ExtensionId, Id, OutsideService, Streams},
     phase::{backends::set, precedence::Seniority},
+    status::ended,
 };
 use edge_ir::{FilterEffect, FilterInstance};
 use serde::de::DeserializeOwned;
@@ -405,7 +406,7 @@ impl Entry {
     fn judge(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<(), Idle> {
         match self.read.as_ref().map_err(Arc::clone)? {
             Read::Processor { backend, .. } => match set::refusal(reader, backend.port) {
-                Some(why) => Err(Idle::Faulty(format!("ExtProc: {why}").into())),
+                Some(why) => Err(Idle::Faulty(format!("ExtProc: {}", ended(why)).into())),
                 None => Ok(()),
             },
             Read::Script { checked, .. } => Ok(checked.judge(reader, allowed)?),

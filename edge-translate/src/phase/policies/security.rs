@@ -22,6 +22,7 @@ use crate::{
         precedence::Seniority,
         routes::is_token,
     },
+    status::ended,
 };
 use edge_ir::{
     AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact, PortProtocol, RouteFilter,
@@ -368,7 +369,7 @@ pub(super) fn fault_of_backends(reader: &Reader<'_>, security: SecurityId) -> Op
     let security = reader.security(security);
     let mut backends = security.backends.iter();
     let refused = backends.find_map(|backend| set::refusal(reader, backend.port))?;
-    Some(format!("Backend: {refused}").into())
+    Some(format!("Backend: {}", ended(refused)).into())
 }
 
 /// A header that the proxy sets.
