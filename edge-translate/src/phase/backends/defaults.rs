@@ -6,7 +6,7 @@
 use crate::{
     api::EdgeProxy,
     engine::reader::Reader,
-    name::Id,
+    name::{FleetId, Id},
     phase::{
         gateways::gateway::Gateway,
         tls::{Asked, Parameters, elsewhere},
@@ -24,8 +24,28 @@ pub(crate) struct TlsDefaults {
 
 /// What an EdgeProxy says, or why it can't be honoured.
 pub(crate) fn defaults(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<TlsDefaults, String> {
+    Ok(TlsDefaults {
+        asked: asked(proxy)?,
+        certificate: certificate(reader, proxy)?,
+    })
+}
+
+/// What holds of it in a fleet: its certificate is nobody's where a Gateway names one, be that usable or not.
+pub(crate) fn of_fleet(reader: &Reader<'_>, fleet: FleetId, proxy: &EdgeProxy) -> Result<TlsDefaults, String> {
+    let gateways = reader.members(fleet).iter().filter_map(|id| reader.gateway_object(*id));
+    let mut backends = gateways.filter_map(|gateway| gateway.spec.tls.as_deref()?.backend.as_ref());
+    match backends.any(|tls| tls.client_certificate_ref.is_some()) {
+        true => asked(proxy).map(|asked| TlsDefaults {
+            asked,
+            certificate: None,
+        }),
+        false => defaults(reader, proxy),
+    }
+}
+
+fn asked(proxy: &EdgeProxy) -> Result<Asked, String> {
     let Some(tls) = proxy.spec.backend_tls.as_deref() else {
-        return Ok(TlsDefaults::default());
+        return Ok(Asked::default());
     };
     let settings = tls.settings();
     if let Some(problem) = Parameters::of(&settings).problem() {
@@ -34,10 +54,7 @@ pub(crate) fn defaults(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<TlsDefa
     if !settings.fingerprints.is_empty() {
         return Err("backendTLS of the EdgeProxy: fingerprints are of clients, and a backend has none".to_owned());
     }
-    Ok(TlsDefaults {
-        asked: Asked::of(&settings),
-        certificate: certificate(reader, proxy)?,
-    })
+    Ok(Asked::of(&settings))
 }
 
 fn certificate(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<Option<Id>, String> {
@@ -71,5 +88,5 @@ pub(crate) fn refusal(reader: &Reader<'_>, gateway: Id) -> Option<String> {
     let Gateway::Member(member) = &**reader.gateway(gateway)? else {
         return None;
     };
-    defaults(reader, member.proxy.as_ref()?).err()
+    of_fleet(reader, member.fleet, member.proxy.as_ref()?).err()
 }

@@ -66,7 +66,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         ports: PortMapping::of(reader, fleet),
         filter_order: proxy.map(filter_order::moves).unwrap_or_default(),
         backend_tls: proxy
-            .and_then(|proxy| defaults::defaults(reader, proxy).ok())
+            .and_then(|proxy| defaults::of_fleet(reader, fleet, proxy).ok())
             .unwrap_or_default(),
         places: places::databases(proxy).ok().map(Arc::new),
         telemetry: Arc::new(telemetry),
