@@ -29,7 +29,7 @@ pub struct HttpRouteFilterSpec {
     pub direct_response: Option<HttpDirectResponseFilter>,
     /// Puts a credential into a header of the request.
     pub credential_injection: Option<HttpCredentialInjectionFilter>,
-    /// Further conditions of the rule, all of which hold.
+    /// Further conditions of the rule, of which one must hold.
     #[schemars(length(max = 8))]
     pub matches: Option<Vec<HttpRouteMatchFilter>>,
 }

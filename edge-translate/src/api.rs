@@ -76,8 +76,8 @@ pub use http_route::{
     RouteBackendRef, SessionPersistence, SessionPersistenceType,
 };
 pub use http_route_filter::{
-    DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, RegexPathModifier, RegexPathModifierType,
-    RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
+    CookieMatch, DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, RegexPathModifier,
+    RegexPathModifierType, RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
 };
 pub use meta::{
     LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,

@@ -23,8 +23,14 @@ fn flaw(header: &HttpHeader) -> Option<Flaw> {
         "" => Some(Flaw::Nameless),
         name if is_reserved(name) => Some(Flaw::Reserved),
         name if field_name(name).is_err() => Some(Flaw::Name),
-        _ => (header.value.is_empty() || !is_field_value(&header.value)).then_some(Flaw::Value),
+        _ => (!is_value(&header.value)).then_some(Flaw::Value),
     }
+}
+
+/// Whether a text is printable ASCII, with single spaces or tabs in it (Gateway API v1.7.0, `HTTPHeader.value`).
+fn is_value(text: &str) -> bool {
+    let mut words = text.split([' ', '\t']);
+    is_field_value(text) && words.all(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_graphic()))
 }
 
 /// Whether edits aren't for headers of that name.

@@ -21,7 +21,7 @@ use std::{
 pub(crate) struct Rank {
     path: PathKind,
     path_length: u32,
-    /// Of HTTP: 1 if there is one. Of gRPC: its characters.
+    /// Of HTTP: 2 if there is one, 1 if it is that of a preflight nobody wrote. Of gRPC: its characters.
     method: u32,
     n_headers: u16,
     n_exact_headers: u16,
@@ -52,10 +52,7 @@ impl Rank {
                 method: size(method.len()),
                 ..rank
             },
-            (PathMatch::Prefix(_), Some(service), _) => Self {
-                path_length: size(service.len()),
-                ..rank
-            },
+            // Virtual hosts are shared with HTTPRoutes, whose prefixes have the slash too.
             _ => rank,
         }
     }
@@ -71,6 +68,12 @@ impl Rank {
         }
     }
 
+    /// The rank of the preflight of what a match with a method is for: behind all that is written for its method.
+    #[must_use]
+    pub(crate) fn of_preflight(self) -> Self {
+        Self { method: 1, ..self }
+    }
+
     /// The rank of a match, its cookies left aside.
     pub(crate) fn of(matches: &RouteMatch) -> Self {
         let (path, path_length) = match &matches.path {
@@ -84,7 +87,7 @@ impl Rank {
         Self {
             path,
             path_length: size(path_length),
-            method: u32::from(matches.method.is_some()),
+            method: 2 * u32::from(matches.method.is_some()),
             n_headers,
             n_exact_headers,
             n_cookies: 0,

@@ -220,7 +220,7 @@ fn backend(
         }
         // No reference names a set, and none to a service an object that isn't ours.
         BackendKind::Backend | BackendKind::Custom | BackendKind::Set => {
-            let backend = own(reader, target, reference.port)?;
+            let backend = own(reader, target)?;
             let mut spoken = backend.spec.app_protocols.iter().map(|protocol| protocol.as_str());
             let spoken = spoken.find(|protocol| is_http2(protocol));
             (0, spoken, asked_as(backend))
@@ -260,7 +260,7 @@ fn port_of<'p>(
     found.ok_or_else(|| format!("TCP Port {port} not found on service {namespace}/{}", reference.name))
 }
 
-fn own<'a>(reader: &Reader<'a>, target: Target, port: Option<u16>) -> Result<&'a api::Backend, String> {
+fn own<'a>(reader: &Reader<'a>, target: Target) -> Result<&'a api::Backend, String> {
     let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
     if reader.settings().backend_api == Feature::Disabled {
         return Err(format!(
@@ -277,14 +277,5 @@ fn own<'a>(reader: &Reader<'a>, target: Target, port: Option<u16>) -> Result<&'a
             "backend {namespace}/{name} takes its host from requests, and none leads there"
         ));
     }
-    let mut ports = backend.spec.endpoints.iter().filter_map(port_at).peekable();
-    if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
-        return Err(format!("Port {wanted} not found on Backend {namespace}/{name}"));
-    }
     Ok(backend)
-}
-
-fn port_at(endpoint: &api::BackendEndpoint) -> Option<u16> {
-    let ip = endpoint.ip.as_ref().map(|ip| ip.port);
-    ip.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port))
 }

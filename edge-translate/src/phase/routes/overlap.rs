@@ -19,6 +19,7 @@ struct Conditions<'a> {
     method: Option<&'a MethodName>,
     headers: SmallVec<[&'a ValueMatch; 2]>,
     query: SmallVec<[&'a ValueMatch; 2]>,
+    cookies: SmallVec<[&'a ValueMatch; 2]>,
     /// It is for CONNECT, which no other match of a path takes.
     tunnels: bool,
 }
@@ -40,6 +41,7 @@ impl<'a> Conditions<'a> {
             method: matches.method.as_ref(),
             headers: sorted(&matches.headers),
             query: sorted(&matches.query),
+            cookies: sorted(&matches.cookies),
             tunnels: traffic.is_some_and(RouteTraffic::is_for_tunnels_alone),
         }
     }

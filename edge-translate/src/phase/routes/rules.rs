@@ -16,7 +16,7 @@ use crate::{
 };
 use edge_ir::{
     Cors, CustomObjects, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, Origin, Origins,
-    RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout, ValueMatch,
+    RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
@@ -122,6 +122,8 @@ pub(crate) enum Wording {
     Written,
     /// Ours: it is one that was refused, widened to all that it may be meant for.
     Widened,
+    /// Ours: a preflight of what one of the route is for.
+    Implied,
 }
 
 /// What a rule does with a request.
@@ -290,6 +292,8 @@ pub(super) struct Compilation<'a, 'r> {
     namespace: &'a str,
     name: &'a str,
     rule: usize,
+    /// Index of the backendRef whose filters are compiled: what is wrong with these costs its share alone.
+    reference: Option<usize>,
     /// How many backends the rule names.
     n_references: usize,
     targets: SmallVec<[BackendPort; 2]>,
@@ -303,7 +307,10 @@ pub(super) struct Compilation<'a, 'r> {
 
 impl Compilation<'_, '_> {
     fn fail(&mut self, reason: &'static str, message: impl Into<String>) {
-        self.note(Effect::RuleFails, reason, message);
+        match self.reference {
+            Some(index) => destination::refuse(self, index, "InvalidBackendFilters", &message.into()),
+            None => self.note(Effect::RuleFails, reason, message),
+        }
     }
 
     fn note(&mut self, effect: Effect, reason: &'static str, message: impl Into<String>) {
@@ -357,6 +364,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             namespace: &metadata.namespace,
             name: &metadata.name,
             rule: 0,
+            reference: None,
             n_references: 0,
             targets: SmallVec::new(),
             refused: Vec::new(),
@@ -470,9 +478,14 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     }
     let name = parts.name.map(|name| c.reader.sym(name));
     let mut filters = filter::compile(c, &parts);
+    let preflights = filters.cors.is_some().then(|| cors::preflights(&matches));
     match filters.cookies.take() {
         None => {}
-        Some(Ok(cookies)) => ask_for(&cookies, &mut matches),
+        Some(Ok(lists)) => {
+            matches = matches::with_cookies(&lists, matches);
+            // As many for each match, in names too.
+            refused.iter_mut().for_each(|one| one.index *= lists.len());
+        }
         // What the rule is meant for is narrower than its matches say, and nobody knows by how much.
         Some(Err(_)) => refused.extend(matches.drain(..).map(|written| RankedMatch {
             wording: Wording::Widened,
@@ -496,6 +509,12 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
             origins,
         };
     }
+    // Names of others stay as they are.
+    let next = matches.last().map_or(0, |last| last.index + 1);
+    matches.extend(preflights.into_iter().flatten().map(|one| RankedMatch {
+        index: next + one.index,
+        ..one
+    }));
     let filters_used = used(filters.cors, session, [filters.credential, filters.resolved]);
     instances.extend(
         filters_used
@@ -514,14 +533,6 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         custom: filters.custom.shared(),
         instances,
         origins,
-    }
-}
-
-/// Adds conditions on cookies to the matches of a rule.
-fn ask_for(cookies: &[ValueMatch], all: &mut [RankedMatch]) {
-    for one in all {
-        one.matches.cookies = cookies.into();
-        one.rank = one.rank.clone().with_cookies(cookies);
     }
 }
 

@@ -28,14 +28,15 @@ const MAX_VALUE: usize = 4096;
 const MAX_WEIGHT: u32 = 1_000_000;
 
 impl Compilation<'_, '_> {
-    /// Fails the rule if a text or number of it isn't what it must be.
+    /// Fails the rule, or refuses the backend whose filters are compiled, if a text or number isn't what it must be.
     pub(super) fn admit(&mut self, what: &str, text: &str, check: Result<(), String>) -> Option<()> {
         let Err(why) = check else { return Some(()) };
-        let message = format!(
-            "Failed to process route rule {}: {what} {} is invalid: {why}.",
-            self.rule,
-            quoted(text)
-        );
+        let message = format!("{what} {} is invalid: {why}.", quoted(text));
+        let message = match self.reference {
+            // Whose filter it is will be said.
+            Some(_) => message,
+            None => format!("Failed to process route rule {}: {message}", self.rule),
+        };
         self.fail("UnsupportedValue", message);
         None
     }

@@ -1,6 +1,6 @@
 //! Resolving a backendRef: permission, existence, port, protocol.
 
-use super::Compilation;
+use super::{Compilation, Effect};
 use crate::{
     api::{self, AppProtocol as OwnProtocol, BackendTarget, Kind, ServiceType},
     engine::reader::Reader,
@@ -219,7 +219,8 @@ fn backend_at(
             PortProtocol::Tcp => "TCP",
             PortProtocol::Udp => "UDP",
         };
-        let message = format!("{protocol} Port {port} not found on Service {namespace}/{name}");
+        let kind = target.kind.kind().map_or("Service", Kind::as_str);
+        let message = format!("{protocol} Port {port} not found on {kind} {namespace}/{name}");
         return Err(Problem::new("PortNotFound", message));
     };
     let at = BackendPort {
@@ -263,8 +264,8 @@ fn needs_tls(protocol: &str) -> Problem {
     )
 }
 
-/// A Backend has its ports at its endpoints. A reference needn't name one, and must not name another.
-fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+/// A Backend has its ports at its endpoints, and all of these are meant, whichever port a reference names.
+fn own_backend(c: &mut Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
     if c.reader.settings().backend_api == Feature::Disabled {
         return Err(Problem::new(
             "UnsupportedValue",
@@ -290,8 +291,9 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
     let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
     if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
         let (namespace, name) = (&backend.metadata.namespace, &backend.metadata.name);
-        let message = format!("Port {wanted} not found on Backend {namespace}/{name}");
-        return Err(Problem::new("PortNotFound", message));
+        let message =
+            format!("backendRefs: no endpoint of Backend {namespace}/{name} has port {wanted}; all of them are used");
+        c.note(Effect::FallsShort, "UnsupportedValue", message);
     }
     let at = BackendPort {
         target,

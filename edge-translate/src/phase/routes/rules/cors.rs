@@ -1,8 +1,11 @@
 //! The CORS filter of HTTPRoute: which other origins browsers may let their scripts call a rule from.
 
-use super::{Compilation, admissible};
+use super::{Compilation, RankedMatch, Wording, admissible};
 use crate::api::{CorsFilter, Text};
-use edge_ir::{Cors, ValueMatcher};
+use edge_ir::{Cors, RouteMatch, ValueMatch, ValueMatcher};
+
+/// The method of a preflight.
+const OPTIONS: &str = "OPTIONS";
 
 /// Compiles the filter; none when it can't be honoured, and the rule fails.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Option<Cors> {
@@ -22,6 +25,37 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Optio
         max_age: Some(filter.max_age),
         credentials: filter.allow_credentials.unwrap_or(false),
     })
+}
+
+/// The matches by which browsers ask whether they may send what a match with another method takes: the filter answers these
+/// before anybody else does. Of headers and cookies that the match asks for a preflight has none (Fetch §4.8).
+pub(super) fn preflights(matches: &[RankedMatch]) -> Vec<RankedMatch> {
+    let on = |name: &str, value| ValueMatch {
+        name: name.into(),
+        value,
+    };
+    let preflight = |one: &RankedMatch| {
+        let method = one.matches.method.as_ref().filter(|method| ***method != *OPTIONS)?;
+        let asked = ValueMatcher::Exact((&**method).into());
+        let matches = RouteMatch {
+            path: one.matches.path.clone(),
+            method: Some(OPTIONS.into()),
+            headers: [
+                on("access-control-request-method", asked),
+                on("origin", ValueMatcher::Regex(".+".into())),
+            ]
+            .into(),
+            query: one.matches.query.clone(),
+            cookies: Box::default(),
+        };
+        Some(RankedMatch {
+            index: one.index,
+            matches,
+            rank: one.rank.clone().of_preflight(),
+            wording: Wording::Implied,
+        })
+    };
+    matches.iter().filter_map(preflight).collect()
 }
 
 /// An origin is a scheme, a host and a port, never a path; `*.` in front of a host stands for any number of labels.

@@ -1,12 +1,14 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Action, Compilation, Effect, Forwarding, Limits, Retries, RuleParts, Share, Use, admissible, backend, extension,
+    Action, Compilation, Effect, Forwarding, Limits, Retries, RuleParts, Share, Use, admissible,
+    backend::{self, Problem},
+    extension,
     filter::{self, Filters, Rewrite, Side},
     standby,
 };
 use crate::{
-    api::{DurationText, RouteBackendRef, RouteFilterType},
+    api::{DurationText, RouteBackendRef, RouteFilter, RouteFilterType},
     name::RouteKind,
     phase::backends::{endpoints::is_of_request, set},
     status::ended,
@@ -77,7 +79,10 @@ fn resolvable(c: &mut Compilation<'_, '_>, shares: &Shares, filters: &mut Filter
         HostRewrite::Path(_) => "path (PathRegex)",
         HostRewrite::Endpoint => "backend (Backend)",
     };
-    let message = format!("host rewrite from {how} is not supported with a dynamic resolver backend.");
+    let message = format!(
+        "Failed to process route rule {}: host rewrite from {how} is not supported with a dynamic resolver backend.",
+        c.rule
+    );
     c.note(Effect::FilterUnresolved, "UnsupportedValue", message);
 }
 
@@ -101,7 +106,9 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let share = match backend::resolve(c, reference.target()) {
             Ok(resolved) => {
-                c.wanting.push((resolved.backend.port, Use::Destination));
+                if reference.weight > 0 {
+                    c.wanting.push((resolved.backend.port, Use::Destination));
+                }
                 if let Some(problem) = resolved.refused {
                     c.note(
                         Effect::BackendRefused,
@@ -128,8 +135,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                 })
             }
             Err(problem) => {
-                let message = failed(c.rule, i, &problem.message);
-                c.note(Effect::RefUnresolved, problem.reason, message);
+                refuse(c, i, problem.reason, &problem.message);
                 None
             }
         };
@@ -172,78 +178,97 @@ fn backend_filters(
     index: usize,
     share: &mut Share,
 ) -> Option<Rewrite> {
-    let mut of_single = Rewrite::default();
+    let n_findings = c.findings.len();
+    let mut own = Rewrite::default();
+    c.reference = Some(index);
     for filter in &reference.filters {
-        match (&filter.r#type, filter) {
-            (RouteFilterType::RequestHeaderModifier, f) if f.request_header_modifier.is_some() => {
-                let modifier = f.request_header_modifier.as_ref()?;
-                share.request_headers = filter::header_edits(c, modifier, Side::Request);
-            }
-            (RouteFilterType::ResponseHeaderModifier, f) if f.response_header_modifier.is_some() => {
-                let modifier = f.response_header_modifier.as_ref()?;
-                share.response_headers = filter::header_edits(c, modifier, Side::Response);
-            }
-            (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() && c.kind == RouteKind::Http => {
-                let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, rule.prefix);
-                if let Err(problem) = check_once(&of_single, share, &rewrite) {
-                    refuse(c, index, problem.reason, &problem.message);
-                    return None;
-                }
-                if rewrite.path.is_some() && c.n_references > 1 {
-                    refuse(
-                        c,
-                        index,
-                        "UnsupportedRefValue",
-                        "URLRewrite path modifier is not supported within BackendRef",
-                    );
-                    return None;
-                }
-                match rewrite.host {
-                    // A proxy tells only whoever is told by a route which host was asked for.
-                    Some(host) if c.n_references == 1 => of_single.host = Some(host),
-                    Some(HostRewrite::Literal(host)) => share.host_rewrite = Some(host),
-                    _ => {}
-                }
-                of_single.path = rewrite.path.or(of_single.path);
-            }
-            (RouteFilterType::ExtensionRef, f) if f.extension_ref.is_some() => {
-                let done = extension::apply_to_backend(c, f.extension_ref.as_deref()?, &mut of_single, share);
-                if let Err(problem) = done {
-                    refuse(c, index, problem.reason, &problem.message);
-                    return None;
-                }
-            }
-            _ => {
-                let message = match c.kind {
-                    RouteKind::Grpc => {
-                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
-                         ResponseHeaderModifier and gateway.edge/HTTPRouteFilter are supported"
-                    }
-                    _ => {
-                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
-                         ResponseHeaderModifier, URLRewrite and gateway.edge/HTTPRouteFilter are supported"
-                    }
-                };
-                refuse(c, index, "UnsupportedRefValue", message);
-                return None;
-            }
+        if let Err(problem) = backend_filter(c, rule, filter, &mut own, share) {
+            refuse(c, index, problem.reason, &problem.message);
         }
     }
-    Some(of_single)
+    c.reference = None;
+    (c.findings.len() == n_findings).then_some(own)
+}
+
+fn backend_filter(
+    c: &mut Compilation<'_, '_>,
+    rule: &RuleParts<'_>,
+    filter: &RouteFilter,
+    own: &mut Rewrite,
+    share: &mut Share,
+) -> Result<(), Problem> {
+    let unsupported = |message: &str| Err(Problem::new("UnsupportedRefValue", message));
+    match (&filter.r#type, filter) {
+        (
+            RouteFilterType::RequestHeaderModifier,
+            RouteFilter {
+                request_header_modifier: Some(modifier),
+                ..
+            },
+        ) => share.request_headers = filter::header_edits(c, modifier, Side::Request),
+        (
+            RouteFilterType::ResponseHeaderModifier,
+            RouteFilter {
+                response_header_modifier: Some(modifier),
+                ..
+            },
+        ) => share.response_headers = filter::header_edits(c, modifier, Side::Response),
+        (
+            RouteFilterType::UrlRewrite,
+            RouteFilter {
+                url_rewrite: Some(rewrite),
+                ..
+            },
+        ) if c.kind == RouteKind::Http => {
+            let rewrite = filter::rewrite_of(c, rewrite, rule.prefix);
+            check_once(own, share, &rewrite)?;
+            if rewrite.path.is_some() && c.n_references > 1 {
+                return unsupported("URLRewrite path modifier is not supported within BackendRef");
+            }
+            match rewrite.host {
+                // A proxy tells only whoever is told by a route which host was asked for.
+                Some(host) if c.n_references == 1 => own.host = Some(host),
+                Some(HostRewrite::Literal(host)) => share.host_rewrite = Some(host),
+                _ => {}
+            }
+            own.path = rewrite.path.or(own.path.take());
+        }
+        (
+            RouteFilterType::ExtensionRef,
+            RouteFilter {
+                extension_ref: Some(reference),
+                ..
+            },
+        ) => extension::apply_to_backend(c, reference, own, share)?,
+        _ if c.kind == RouteKind::Grpc => {
+            return unsupported(
+                "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
+                 ResponseHeaderModifier and gateway.edge/HTTPRouteFilter are supported",
+            );
+        }
+        _ => {
+            return unsupported(
+                "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
+                 ResponseHeaderModifier, URLRewrite and gateway.edge/HTTPRouteFilter are supported",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what a filter of a backendRef rewrites where another has rewritten it already.
-pub(super) fn check_once(own: &Rewrite, share: &Share, more: &Rewrite) -> Result<(), backend::Problem> {
+pub(super) fn check_once(own: &Rewrite, share: &Share, more: &Rewrite) -> Result<(), Problem> {
     let has_host = own.host.is_some() || share.host_rewrite.is_some();
     let is_twice = (more.host.is_some() && has_host) || (more.path.is_some() && own.path.is_some());
     let message = "Cannot configure multiple URL rewrites of one kind within BackendRef";
     match is_twice {
-        true => Err(backend::Problem::new("UnsupportedRefValue", message)),
+        true => Err(Problem::new("UnsupportedRefValue", message)),
         false => Ok(()),
     }
 }
 
-fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {
+/// Refuses a backend by its index in the rule.
+pub(super) fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {
     let message = failed(c.rule, index, message);
     c.note(Effect::RefUnresolved, reason, message);
 }

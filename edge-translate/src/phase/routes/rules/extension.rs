@@ -7,12 +7,12 @@ use super::{
     destination::check_once,
     expression,
     filter::{self, Filters, Rewrite, Side, Unknown},
-    matches::{check_regex, one_of, value},
+    matches::{one_of, value},
 };
 use crate::{
     api::{
-        DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef, RegexPathModifier,
-        RegexPathModifierType, RegexReplacement, UrlRewriteFilter, route_filter::HttpHeader,
+        CookieMatch, DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef,
+        RegexPathModifier, RegexPathModifierType, RegexReplacement, UrlRewriteFilter, route_filter::HttpHeader,
     },
     name::{FilterKey, FilterOwner, Id, RouteKind},
     phase::{body, header, routes::credential},
@@ -222,7 +222,6 @@ fn path_of(c: &mut Compilation<'_, '_>, path: &RegexPathModifier) -> Option<Path
 fn regex_of(c: &mut Compilation<'_, '_>, regex: &RegexReplacement, refusal: &str) -> Option<RegexRewrite> {
     if expression::check(&regex.pattern).is_err() {
         c.fail("UnsupportedValue", refusal);
-        check_regex(c, &regex.pattern);
         return None;
     }
     let check = expression::check_substitution(&regex.pattern, &regex.substitution);
@@ -256,21 +255,22 @@ fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Re
     })
 }
 
-/// Conditions on cookies, those that can be told.
-fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<ValueMatch>, Unknown> {
-    let mut cookies: Vec<ValueMatch> = Vec::new();
-    let mut is_known = true;
-    for cookie in filter.spec.matches.iter().flat_map(|m| &m.cookies) {
-        let name = c.admit("cookie name", &cookie.name, admissible::field_name(&cookie.name));
-        match name.and_then(|()| value(c, &cookie.r#type, &cookie.value)) {
-            Some(value) => cookies.push(ValueMatch {
-                name: (&*cookie.name).into(),
-                value,
-            }),
-            None => is_known = false,
-        }
-    }
-    is_known.then_some(cookies).ok_or(Unknown)
+/// Conditions on cookies, a list for each match of the filter. All are judged, so that whatever is wrong is told.
+fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<Box<[ValueMatch]>>, Unknown> {
+    let mut one = |cookie: &CookieMatch| {
+        c.admit("cookie name", &cookie.name, admissible::field_name(&cookie.name))?;
+        let value = value(c, &cookie.r#type, &cookie.value)?;
+        let name = (&*cookie.name).into();
+        Some(ValueMatch { name, value })
+    };
+    let lists = filter
+        .spec
+        .matches
+        .iter()
+        .map(|list| list.cookies.iter().map(&mut one).collect());
+    let judged: Vec<Vec<Option<ValueMatch>>> = lists.collect();
+    let known = judged.into_iter().map(|list| list.into_iter().collect());
+    known.collect::<Option<_>>().ok_or(Unknown)
 }
 
 /// An answer and its headers.

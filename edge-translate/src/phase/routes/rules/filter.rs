@@ -15,7 +15,7 @@ use edge_ir::{
     Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdits, HostRewrite, PathRewrite, Redirect,
     RedirectPort, ValueMatch,
 };
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// What the filters of a rule add up to.
 #[derive(Default)]
@@ -32,8 +32,8 @@ pub(super) struct Filters {
     pub(super) credential: Option<edge_ir::RouteFilter>,
     /// Tells what resolves hosts of a rewrite.
     pub(super) resolved: Option<edge_ir::RouteFilter>,
-    /// Conditions on cookies, unless one of them can't be told.
-    pub(super) cookies: Option<Result<Vec<ValueMatch>, Unknown>>,
+    /// Conditions on cookies of which one list must hold, unless one of them can't be told.
+    pub(super) cookies: Option<Result<Vec<Box<[ValueMatch]>>, Unknown>>,
     /// What extension services are shown.
     pub(super) custom: CustomObjects,
     /// A urlRewrite of the route itself exists.
@@ -96,6 +96,11 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Filt
             filters.redirect.is_some() && filters.answer.is_some(),
             "RequestRedirect",
             "DirectResponse",
+        ),
+        (
+            filters.has_url_rewrite && filters.redirect.is_some(),
+            "URLRewrite",
+            "RequestRedirect",
         ),
     ];
     for (_, one, other) in pairs.iter().filter(|(both, ..)| *both) {
@@ -358,7 +363,7 @@ fn redirect_of(c: &mut Compilation<'_, '_>, redirect: &RequestRedirect, prefix: 
     let path = redirect
         .path
         .as_ref()
-        .and_then(|p| path_rewrite(c, p, prefix, PathOf::Redirect));
+        .and_then(|p| path_rewrite(c, p, prefix, "Redirect"));
     let port = match (redirect.port, redirect.scheme.as_deref()) {
         (Some(port), _) => RedirectPort::Number(port),
         (None, Some("http")) => RedirectPort::Number(80),
@@ -381,37 +386,38 @@ pub(super) fn rewrite_of(c: &mut Compilation<'_, '_>, rewrite: &UrlRewrite, pref
         path: rewrite
             .path
             .as_ref()
-            .and_then(|p| path_rewrite(c, p, prefix, PathOf::Rewrite)),
+            .and_then(|p| path_rewrite(c, p, prefix, "Rewrite")),
         forwarded_host: ForwardedHost::Told,
     }
 }
 
+/// Longest label of a hostname (RFC 1123 §2.1).
+const MAX_LABEL: usize = 63;
+
+/// Fails the rule for what is no PreciseHostname (Gateway API v1.7.0), which an address isn't.
 fn check_hostname(c: &mut Compilation<'_, '_>, hostname: Option<&str>) {
     let Some(name) = hostname else { return };
-    if !matches!(Hostname::parse(name), Ok(Hostname::Exact(_))) {
-        c.fail(
-            "UnsupportedValue",
-            format!("Hostname \"{name}\" is invalid: [a lowercase RFC 1123 subdomain is a series of labels of lower case letters, digits and '-', joined by '.']."),
-        );
-    }
+    let why = if !matches!(Hostname::parse(name), Ok(Hostname::Exact(_))) {
+        "a lowercase RFC 1123 subdomain is a series of labels of lower case letters, digits and '-', joined by '.'"
+    } else if name.split('.').any(|label| label.len() > MAX_LABEL) {
+        "a label must be no more than 63 characters"
+    } else if name.parse::<IpAddr>().is_ok() {
+        "it must not be an IP address"
+    } else {
+        return;
+    };
+    c.fail("UnsupportedValue", format!("Hostname \"{name}\" is invalid: [{why}]."));
 }
 
-/// Whose path is changed; decides the wording.
-#[derive(Clone, Copy)]
-enum PathOf {
-    Redirect,
-    Rewrite,
-}
-
+/// What becomes of a path, in a redirect or rewrite as `what` says.
 fn path_rewrite(
     c: &mut Compilation<'_, '_>,
     path: &PathModifier,
     prefix: Option<&str>,
-    of: PathOf,
+    what: &str,
 ) -> Option<PathRewrite> {
-    let rewrites = matches!(of, PathOf::Rewrite);
     match (&path.r#type, &path.replace_full_path, &path.replace_prefix_match) {
-        (PathModifierType::ReplaceFullPath, _, Some(_)) if rewrites => {
+        (PathModifierType::ReplaceFullPath, _, Some(_)) => {
             c.fail(
                 "UnsupportedValue",
                 "ReplacePrefixMatch cannot be set when rewrite path type is \"ReplaceFullPath\".",
@@ -429,7 +435,7 @@ fn path_rewrite(
             c.admit("replaceFullPath", full, admissible::replacement(full))?;
             Some(PathRewrite::Full((&**full).into()))
         }
-        (PathModifierType::ReplacePrefixMatch, Some(_), _) if rewrites => {
+        (PathModifierType::ReplacePrefixMatch, Some(_), _) => {
             c.fail(
                 "UnsupportedValue",
                 "ReplaceFullPath cannot be set when rewrite path type is \"ReplacePrefixMatch\".",
@@ -461,10 +467,6 @@ fn path_rewrite(
             }
         },
         (PathModifierType::Other(kind), ..) => {
-            let what = match of {
-                PathOf::Redirect => "Redirect",
-                PathOf::Rewrite => "Rewrite",
-            };
             let message = format!(
                 "{what} path type: {kind} is invalid, only \"ReplaceFullPath\" and \"ReplacePrefixMatch\" are supported."
             );

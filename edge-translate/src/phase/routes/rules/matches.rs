@@ -80,6 +80,23 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
     })
 }
 
+/// The matches of a rule that asks for cookies besides: each with each list of these.
+pub(super) fn with_cookies(lists: &[Box<[ValueMatch]>], matches: Vec<RankedMatch>) -> Vec<RankedMatch> {
+    let mut all = Vec::with_capacity(matches.len() * lists.len());
+    for written in matches {
+        all.extend(lists.iter().enumerate().map(|(i, cookies)| RankedMatch {
+            index: written.index * lists.len() + i,
+            matches: RouteMatch {
+                cookies: cookies.clone(),
+                ..written.matches.clone()
+            },
+            rank: written.rank.clone().with_cookies(cookies),
+            wording: written.wording,
+        }));
+    }
+    all
+}
+
 /// The values that there are, for a message.
 pub(super) fn one_of(known: &[&str]) -> String {
     format!("it must be one of {}", known.join(", "))

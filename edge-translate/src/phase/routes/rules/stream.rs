@@ -49,7 +49,9 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
 fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut Stream) {
     match backend::resolve(c, reference.target()) {
         Ok(resolved) => {
-            c.wanting.push((resolved.backend.port, Use::Destination));
+            if reference.weight > 0 {
+                c.wanting.push((resolved.backend.port, Use::Destination));
+            }
             if let Some(problem) = resolved.refused {
                 c.note(Effect::BackendRefused, problem.reason, said(&problem.message));
             }
