@@ -102,15 +102,7 @@ fn check_functions(name: &str, lines: &[&str], findings: &mut Vec<String>) {
     for (start, line) in lines.iter().enumerate() {
         let body = line.trim_start();
         let indent = line.len() - body.len();
-        let signature = [
-            "fn ",
-            "pub fn ",
-            "pub(crate) fn ",
-            "pub(super) fn ",
-            "async fn ",
-            "pub async fn ",
-        ];
-        if !signature.iter().any(|word| body.starts_with(word)) || body.ends_with(['}', ';']) {
+        if !is_signature(body) || body.ends_with(['}', ';']) {
             continue;
         }
         let closing = format!("{}}}", " ".repeat(indent));
@@ -125,6 +117,17 @@ fn check_functions(name: &str, lines: &[&str], findings: &mut Vec<String>) {
             ));
         }
     }
+}
+
+/// Whether a function begins in this line, whatever stands before `fn`.
+fn is_signature(body: &str) -> bool {
+    let rest = body.strip_prefix("pub").map_or(body, |rest| {
+        let inside = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        inside.map_or(rest, |(_, rest)| rest)
+    });
+    let mut words = rest.split_whitespace();
+    let qualifiers = ["default", "const", "async", "extern", "\"C\""];
+    words.find(|word| !qualifiers.contains(word)) == Some("fn")
 }
 
 /// Relative links of a document must exist. What stands between backticks is no link.
@@ -176,6 +179,10 @@ mod tests {
             "        b();\n".repeat(MAX_FUNCTION)
         );
         assert_eq!(findings("a.rs", &long).len(), 1, "long function");
+        for words in ["pub(crate) async fn", "pub(in a::b) fn", "pub const fn", "const fn"] {
+            let long = long.replace("fn", words);
+            assert_eq!(findings("a.rs", &long).len(), 1, "{words}");
+        }
         assert_eq!(findings("a/tests.rs", &long).len(), 0, "tests may be long");
         assert_eq!(
             findings("a.rs", &format!("//! A.\n{}", "\n".repeat(MAX_FILE))).len(),

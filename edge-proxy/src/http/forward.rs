@@ -121,38 +121,14 @@ pub(crate) async fn forward(
         asks_for,
         ..
     } = arrived;
-    let connection = Rc::clone(&exchange.connection);
-    let chosen = match choose(snapshot, route, settings, &head) {
-        Ok(chosen) => chosen,
-        Err(fault) => {
-            connection.cells().no_cluster.inc();
-            return refuse(&exchange, route, &head, fault, audience);
-        }
-    };
-    exchange.note(|record| record.upstream.cluster = Some(Arc::clone(&chosen.entry.cluster)));
-    let speak = match speak(&chosen, settings, &connection, notes.upgrade.as_deref()) {
-        Ok(speak) => speak,
+    let prepared = match prepare(snapshot, route, settings, &exchange, &mut head, &notes) {
+        Ok(prepared) => prepared,
         Err(fault) => return refuse(&exchange, route, &head, fault, audience),
     };
-    if connection.manager().scheme == SchemeOverride::MatchUpstream {
-        head.scheme = match chosen.entry.cluster.tls {
-            Some(_) => "https",
-            None => "http",
-        };
-    }
-    let limits = timeouts(settings, &connection, &mut head, &notes);
-    let scene = Scene {
-        connection: &connection,
-        cluster: &chosen.entry.cluster.name,
-        route: &route.name,
-    };
-    edits::edit_request(&mut head, chosen.request_edits, scene);
-    let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
-    if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
-        return refuse(&exchange, route, &head, fault, audience);
-    }
+    let (chosen, limits) = (prepared.chosen, prepared.limits);
+    let connection = &exchange.connection;
     let named = named::Named::of(&chosen.entry.cluster.named, &head, &metadata);
-    let hashed = hashed(chosen.entry, settings, &connection, &head);
+    let hashed = hashed(chosen.entry, settings, connection, &head);
     // With all edits but those that know the endpoint.
     exchange.note(|record| record.request(&head));
     if notes.upgrade.is_some() {
@@ -160,10 +136,8 @@ pub(crate) async fn forward(
         head.headers.remove(header::CONNECTION);
         head.headers.remove(header::UPGRADE);
     }
-    let manager = connection.manager();
-    let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
     let start = exchange.begin_routing(delayed);
-    let arrival = start_clock(&exchange, start, settings, limits, idle, &body);
+    let arrival = start_clock(&exchange, start, settings, limits, &body);
     exchange.receives(&arrival);
     let resolved = match chosen.entry.cluster.naming {
         None => None,
@@ -180,7 +154,7 @@ pub(crate) async fn forward(
         te_trailers: notes.te_trailers,
     };
     if notes.upgrade.as_deref() != Some(Upgrade::CONNECT) {
-        mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, terms);
+        mirror::start(connection, snapshot, &settings.mirrors, &head, kept, terms);
     }
     let forwarding = Forwarding {
         settings,
@@ -192,11 +166,11 @@ pub(crate) async fn forward(
         session,
         hashed,
         upgrade: notes.upgrade,
-        host_rewrite,
+        host_rewrite: prepared.host_rewrite,
         limits,
         te_trailers: notes.te_trailers,
         audience,
-        speak,
+        speak: prepared.speak,
         tried: SmallVec::new(),
         priorities: priorities::Tried::default(),
         named: named.map(Box::new),
@@ -207,6 +181,51 @@ pub(crate) async fn forward(
         return Box::pin(forwarding.connect(head)).await;
     }
     forwarding.run(head, source).await
+}
+
+/// What is settled of a request before its clock starts.
+struct Prepared<'a> {
+    chosen: Chosen<'a>,
+    speak: Speak,
+    limits: Limits,
+    host_rewrite: Option<&'a HostRewrite>,
+}
+
+/// Chooses the cluster, and makes of the head what every endpoint gets.
+fn prepare<'a>(
+    snapshot: &'a Snapshot,
+    route: &'a Route,
+    settings: &'a Forward,
+    exchange: &Exchange,
+    head: &mut Head,
+    notes: &Notes,
+) -> Result<Prepared<'a>, Fault> {
+    let connection = &*exchange.connection;
+    let chosen = choose(snapshot, route, settings, head).inspect_err(|_| connection.cells().no_cluster.inc())?;
+    let cluster = &chosen.entry.cluster;
+    exchange.note(|record| record.upstream.cluster = Some(Arc::clone(cluster)));
+    let speak = speak(&chosen, settings, connection, notes.upgrade.as_deref())?;
+    if connection.manager().scheme == SchemeOverride::MatchUpstream {
+        head.scheme = match cluster.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+    }
+    let limits = timeouts(settings, connection, head, notes);
+    let scene = Scene {
+        connection,
+        cluster: &cluster.name,
+        route: &route.name,
+    };
+    edits::edit_request(head, chosen.request_edits, scene);
+    let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
+    rewrite_head(head, route, settings, host_rewrite, connection)?;
+    Ok(Prepared {
+        chosen,
+        speak,
+        limits,
+        host_rewrite,
+    })
 }
 
 /// What the request's host is chosen by, where that matters.
@@ -423,16 +442,10 @@ fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, 
     }
 }
 
-fn start_clock(
-    exchange: &Exchange,
-    start: Instant,
-    settings: &Forward,
-    limits: Limits,
-    idle: Option<Duration>,
-    body: &Incoming,
-) -> Arrival {
+fn start_clock(exchange: &Exchange, start: Instant, settings: &Forward, limits: Limits, body: &Incoming) -> Arrival {
     let (timer, begun) = (&exchange.timer, exchange.started);
     let timeouts = &exchange.connection.manager().timeouts;
+    let idle = settings.idle_timeout.unwrap_or(timeouts.stream_idle);
     exchange.set_idle(start, idle);
     timer.set(
         Kind::Lifetime,
