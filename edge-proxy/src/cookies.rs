@@ -45,6 +45,20 @@ mod tests {
         fields.append(header::COOKIE, HeaderValue::from_static("key=other"));
         assert_eq!(value(&fields, "key"), Some(&b"k"[..]));
         assert_eq!(value(&fields, "ke"), None);
+        assert_eq!(value(&fields, "ey"), None);
         assert_eq!(without(&fields, "key"), Some(HeaderValue::from_static("a=1; b=2")));
+    }
+
+    /// As in stock Envoy 1.40.
+    #[test]
+    fn a_value_goes_up_to_the_semicolon() {
+        let of = |line| {
+            let fields = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static(line))]);
+            value(&fields, "a").map(<[u8]>::to_vec)
+        };
+        assert_eq!(of("a=1 ; b=2"), Some(b"1 ".to_vec()));
+        assert_eq!(of("a=\"1\" ; b=2"), Some(b"\"1\" ".to_vec()), "not in quotes");
+        assert_eq!(of("b=2;  a=1"), Some(b"1".to_vec()));
+        assert_eq!(of("b=2;\ta=1"), None, "a tab belongs to the name");
     }
 }

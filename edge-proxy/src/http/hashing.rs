@@ -4,13 +4,14 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 
 use crate::config::endpoint::hashing::{hash, seeded};
 use crate::config::hashing::{HashCookie, HashPolicy, HashSource};
 use crate::config::route::RegexRewrite;
 use crate::config::table::first_parameter;
 use crate::connection::Connection;
+use crate::cookies;
 use crate::message::head::Head;
 
 /// What the policies of a route make of a request.
@@ -69,7 +70,7 @@ fn of_header(headers: &HeaderMap, name: &http::HeaderName, rewrite: Option<&Rege
 }
 
 fn of_cookie(cookie: &HashCookie, connection: &Connection, head: &Head, given: &mut Vec<HeaderValue>) -> Option<u64> {
-    if let Some(value) = value_of(&head.headers, &cookie.name).filter(|value| !value.is_empty()) {
+    if let Some(value) = cookies::value(&head.headers, &cookie.name).filter(|value| !value.is_empty()) {
         return Some(hash(value));
     }
     let attributes = cookie.attributes.as_deref()?;
@@ -82,18 +83,6 @@ fn of_cookie(cookie: &HashCookie, connection: &Connection, head: &Head, given: &
     let line = format!("{}=\"{value}\"{attributes}", cookie.name);
     given.extend(HeaderValue::try_from(line).ok());
     Some(hash(value.as_bytes()))
-}
-
-/// The first cookie of a name, without quotes.
-fn value_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
-    let lines = headers.get_all(header::COOKIE).iter();
-    let mut pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-    let value = pairs.find_map(|pair| {
-        let rest = pair.trim_ascii().strip_prefix(name.as_bytes())?;
-        rest.strip_prefix(b"=")
-    })?;
-    let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
-    Some(bare.unwrap_or(value))
 }
 
 #[cfg(test)]
@@ -114,16 +103,5 @@ mod tests {
         assert_eq!(of(&["bar", "foo"]), of(&["foo", "bar"]));
         assert_eq!(of(&["foo"]), Some(hash(b"foo")));
         assert_eq!(of(&[]), None);
-    }
-
-    #[test]
-    fn a_cookie_is_found_among_others() {
-        let mut headers = HeaderMap::new();
-        headers.append(
-            header::COOKIE,
-            HeaderValue::from_static("a=1; session=\"two\"; session=3"),
-        );
-        assert_eq!(value_of(&headers, "session"), Some(&b"two"[..]));
-        assert_eq!(value_of(&headers, "ession"), None);
     }
 }

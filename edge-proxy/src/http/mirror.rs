@@ -4,13 +4,13 @@
 //! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
 use http::HeaderValue;
 
+use crate::calls::ask::reach;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::route::Mirror;
@@ -24,10 +24,7 @@ use crate::message::body::RequestBody;
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::message::replay::{Pull, SharedBody};
-use crate::upstream::balance::Choice;
-use crate::upstream::connect::Speak;
-use crate::upstream::limits::below;
-use crate::upstream::{Apart, RequestGuard, Upstreams};
+use crate::upstream::Upstreams;
 
 /// What a copy has in common with its request beside its head.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +77,7 @@ pub(crate) fn start(
 /// `-shadow` behind the host (not the port), so that a backend can tell copies apart.
 fn shadow(authority: &HeaderValue) -> HeaderValue {
     let text = authority.to_str().unwrap_or("");
-    let host = crate::config::table::without_port(text);
+    let host = without_port(text);
     let port = &text[host.len()..];
     HeaderValue::from_str(&format!("{host}-shadow{port}")).unwrap_or_else(|_| authority.clone())
 }
@@ -93,40 +90,12 @@ async fn send(
     downstream: Protocol,
     timer: &Timer,
 ) -> Result<(), Fault> {
-    let worker = &upstreams.worker;
-    let entry = snapshot.cluster(mirror.cluster).ok_or(Fault::NoRoute)?;
-    let limit = entry.cluster.limits.max_requests;
-    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
-        &cells.upstream_rq_active
-    }) {
-        let cells = entry.cluster.stats.cells(worker.index);
-        cells.upstream_rq_pending_overflow.inc();
-        return Err(Fault::Overflow);
-    }
-    let host = upstreams
-        .balancers
-        .pick(entry, &worker.random, Choice::default())
-        .ok_or(Fault::NoHealthyUpstream)?;
-    let authority = outgoing.head.authority_text();
-    let apart = Apart::of(&entry.cluster, authority, None);
-    let pool = upstreams.pool(entry, host, apart);
-    let speak = Speak::of(&entry.cluster, downstream);
-    let mut lease = match pool.checkout(speak) {
-        Some(lease) => lease,
-        None => {
-            let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
-            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
-                Poll::Ready(opened) => Poll::Ready(opened),
-                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
-            });
-            opened.await?
-        }
-    };
-    let guard = RequestGuard::new(&pool);
+    let target = (mirror.cluster, outgoing.head.authority_text());
+    let (mut lease, guard) = reach(upstreams, snapshot, target, downstream, timer).await?;
     let response = lease
         .send(
             outgoing,
-            worker,
+            &upstreams.worker,
             || LARGE_READ,
             |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout),
         )

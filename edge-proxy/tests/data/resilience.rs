@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use edge_proxy::config::ClusterId;
@@ -560,6 +560,60 @@ fn connections_in_http2_are_closed_when_they_are_idle() {
     });
 }
 
+fn to_all(cluster: u32) -> Box<[Mirror]> {
+    let fraction = Fraction {
+        numerator: 100,
+        denominator: 100,
+    };
+    Box::new([Mirror {
+        cluster: ClusterId(cluster),
+        fraction,
+        keep_host: true,
+    }])
+}
+
+#[test]
+fn a_mirror_leaves_connections_alone_that_may_be_closed_by_now() {
+    run(async {
+        let backend = Backend::named("a").await;
+        // It keeps a connection after its first answer, and closes it when the next request has come.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let shadow = listener.local_addr().unwrap();
+        let answered = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&answered);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let count = Arc::clone(&count);
+                tokio::spawn(async move {
+                    let mut buffer = [0; 4096];
+                    let _ = stream.read(&mut buffer).await;
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                    stream.write_all(answer).await.unwrap();
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let _ = stream.read(&mut buffer).await;
+                });
+            }
+        });
+        let mirrored = cluster(1);
+        let stats = Arc::clone(&mirrored.stats);
+        let mut settings = forward(0);
+        settings.mirrors = to_all(1);
+        let clusters = vec![entry(0, cluster(0), &[backend.address]), entry(1, mirrored, &[shadow])];
+        let proxy = Proxy::start(config(clusters, settings));
+        let is_over =
+            |n| answered.load(Ordering::SeqCst) == n && stats.cells(WorkerIndex(0)).upstream_rq_active.get() == 0;
+        assert_eq!(proxy.get("h", "/").await.text(), "a");
+        until("the first copy is answered", || is_over(1)).await;
+        let rested = Instant::now();
+        until("the connection has rested", || {
+            rested.elapsed() > Duration::from_millis(200)
+        })
+        .await;
+        assert_eq!(proxy.get("h", "/").await.text(), "a");
+        until("the second copy is answered", || is_over(2)).await;
+    });
+}
+
 #[test]
 fn mirrors_keep_to_the_limit_on_requests() {
     run(async {
@@ -571,15 +625,7 @@ fn mirrors_keep_to_the_limit_on_requests() {
         };
         let stats = Arc::clone(&full.stats);
         let mut settings = forward(0);
-        settings.mirrors = [Mirror {
-            cluster: ClusterId(1),
-            fraction: Fraction {
-                numerator: 100,
-                denominator: 100,
-            },
-            keep_host: true,
-        }]
-        .into();
+        settings.mirrors = to_all(1);
         let clusters = vec![
             entry(0, cluster(0), &[backend.address]),
             entry(1, full, &[shadow.address]),

@@ -19,6 +19,7 @@ use prost::Message;
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Health, Host, HostAddress};
 use crate::config::filter::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
+use crate::cookies;
 use crate::fault::Fault;
 use crate::message::head::Head;
 
@@ -114,14 +115,7 @@ fn now() -> i64 {
 
 /// The address in the first cookie of this name, unless it has expired.
 pub(in crate::http) fn in_cookie(cookie: &SessionCookie, fields: &HeaderMap) -> Option<String> {
-    let lines = fields.get_all(header::COOKIE).iter();
-    let mut pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
-    let value = pairs.find_map(|pair| {
-        let rest = pair.trim_ascii().strip_prefix(cookie.name.as_bytes())?;
-        rest.strip_prefix(b"=")
-    })?;
-    let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
-    let bytes = STANDARD.decode(bare.unwrap_or(value)).ok()?;
+    let bytes = STANDARD.decode(cookies::value(fields, &cookie.name)?).ok()?;
     match Stub::decode(bytes.as_slice()) {
         Ok(stub) if stub.expires != 0 && stub.expires < now() => None,
         Ok(stub) => Some(stub.address),
@@ -191,6 +185,8 @@ mod tests {
             "sess=?",
             "sessx=Cg8xMjcuMC4wLjE6MjEwODI=",
             "xsess=Cg8xMjcuMC4wLjE6MjEwODI=",
+            "sess=Cg8xMjcuMC4wLjE6MjEwODI= ; b=2",
+            "\tsess=Cg8xMjcuMC4wLjE6MjEwODI=",
         ] {
             assert_eq!(read(&[line]), None, "{line}");
         }
