@@ -10,6 +10,7 @@
 
 mod canonical;
 mod descriptors;
+mod redact;
 mod value;
 mod write;
 
@@ -146,6 +147,20 @@ impl Codec {
         }
         // Types with a JSON form of their own (Duration, wrappers) stand beside their type.
         Ok(serde_json::json!({ "@type": any.type_url, "value": value }))
+    }
+
+    /// Messages without what Envoy's API marks as sensitive: `[redacted]` stands in its place.
+    pub fn redacted(&self, messages: &[Any]) -> Result<Vec<Any>, JsonError> {
+        let redaction = redact::Redaction::new(&self.pool);
+        let one = |any: &Any| {
+            let mut message = self.message(&any.type_url, &any.value)?;
+            redaction.apply(&mut message);
+            Ok(Any {
+                type_url: any.type_url.clone(),
+                value: message.encode_to_vec(),
+            })
+        };
+        messages.iter().map(one).collect()
     }
 
     /// An encoded message of a type, given by full name or type URL, from JSON. A top-level `@type` is allowed and

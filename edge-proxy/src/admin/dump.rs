@@ -1,4 +1,4 @@
-//! `/config_dump`: every resource as it was received, in Envoy's shape, without private keys.
+//! `/config_dump`: every resource as it was received, in Envoy's shape, without what its API marks as sensitive.
 
 use std::time::SystemTime;
 
@@ -277,15 +277,12 @@ fn timestamp(time: SystemTime) -> Option<Timestamp> {
 }
 
 /// The sections as JSON. `resource` picks one list (`dynamic_listeners`) instead.
-fn render(sections: &[Any], resource: Option<&str>) -> Result<String, (StatusCode, String)> {
+pub(super) fn render(sections: &[Any], resource: Option<&str>) -> Result<String, (StatusCode, String)> {
     let internal = |error: edge_xds::json::JsonError| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
     let codec = Codec::new().map_err(internal)?;
-    let mut configs = Vec::with_capacity(sections.len());
-    for section in sections {
-        let mut value = codec.any_to_json(section, Names::Proto).map_err(internal)?;
-        redact(&mut value);
-        configs.push(value);
-    }
+    let shown = codec.redacted(sections).map_err(internal)?;
+    let configs = shown.iter().map(|section| codec.any_to_json(section, Names::Proto));
+    let mut configs = configs.collect::<Result<Vec<Value>, _>>().map_err(internal)?;
     if let Some(resource) = resource {
         let list = configs
             .iter_mut()
@@ -295,45 +292,4 @@ fn render(sections: &[Any], resource: Option<&str>) -> Result<String, (StatusCod
     }
     let text = serde_json::to_string_pretty(&serde_json::json!({ "configs": configs }));
     text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
-}
-
-/// Takes private material out, wherever it stands.
-pub(super) fn redact(value: &mut Value) {
-    const PRIVATE: [&str; 6] = [
-        "private_key",
-        "password",
-        "pkcs12",
-        "session_ticket_keys",
-        "generic_secret",
-        "inline_key",
-    ];
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields.iter_mut() {
-                if PRIVATE.contains(&name.as_str()) {
-                    hide(value);
-                } else {
-                    redact(value);
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(redact),
-        _ => {}
-    }
-}
-
-/// A file name says nothing private; everything else does.
-fn hide(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields.iter_mut() {
-                if !matches!(name.as_str(), "filename" | "environment_variable" | "name" | "@type") {
-                    hide(value);
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::Null => {}
-        other => *other = Value::String("[redacted]".to_owned()),
-    }
 }

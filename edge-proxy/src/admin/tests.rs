@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use edge_xds::json::Codec;
+use envoy_types::pb::google::protobuf::Any;
 use serde_json::json;
 
 use super::*;
@@ -49,15 +51,19 @@ fn the_exposition_names_each_metric_once() {
 }
 
 #[test]
-fn private_keys_are_hidden_and_file_names_are_not() {
-    let mut value = json!({"tls": {"private_key": {"inline_string": "secret"}, "certificate_chain": {"inline_string": "c"}},
-        "other": [{"private_key": {"filename": "/certs/tls.key"}}]});
-    dump::redact(&mut value);
-    assert_eq!(
-        value,
-        json!({"tls": {"private_key": {"inline_string": "[redacted]"}, "certificate_chain": {"inline_string": "c"}},
-            "other": [{"private_key": {"filename": "/certs/tls.key"}}]})
-    );
+fn what_is_secret_is_not_shown() {
+    let filter = "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuthPerRoute";
+    let basic_auth = json!({"@type": filter, "users": {"inline_string": "anna:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s="}});
+    let table = json!({
+        "@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+        "typed_per_filter_config": {"envoy.filters.http.basic_auth": basic_auth},
+    });
+    let dump = json!({"dynamic_route_configs": [{"route_config": table}]});
+    let routes = "envoy.admin.v3.RoutesConfigDump";
+    let value = Codec::cached().unwrap().bytes_from_json(routes, dump).unwrap();
+    let type_url = format!("type.googleapis.com/{routes}");
+    let text = dump::render(&[Any { type_url, value }], None).unwrap();
+    assert!(text.contains("[redacted]") && !text.contains("anna"), "{text}");
 }
 
 #[test]

@@ -157,3 +157,80 @@ fn a_top_level_type_must_agree() {
     let error = from_json::<Bootstrap>(json!({"@type": url})).unwrap_err();
     assert!(message_at(error, "@type").contains("Bootstrap"));
 }
+
+/// A message without its secrets.
+fn redacted(name: &str, value: serde_json::Value) -> serde_json::Value {
+    let codec = Codec::cached().unwrap();
+    let any = Any {
+        type_url: format!("type.googleapis.com/{name}"),
+        value: codec.bytes_from_json(name, value).unwrap(),
+    };
+    let shown = codec.redacted(&[any]).unwrap();
+    codec.bytes_to_json(name, &shown[0].value, Names::Proto).unwrap()
+}
+
+#[test]
+fn what_the_api_marks_as_sensitive_is_redacted_wherever_it_stands() {
+    let filter = |name: &str, fields: serde_json::Value| {
+        let mut filter = json!({"@type": format!("type.googleapis.com/envoy.extensions.filters.http.{name}")});
+        filter
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        filter
+    };
+    let table = |client: &str, key: &str, users: serde_json::Value, team: &str| {
+        let keys = json!({"credentials": [{"client": client, "key": key}], "forwarding": {"header": "x-client"}});
+        let authz = json!({"check_settings": {"context_extensions": {"team": team}}});
+        json!({"virtual_hosts": [{"name": "www", "typed_per_filter_config": {
+            "keys": filter("api_key_auth.v3.ApiKeyAuthPerRoute", keys),
+            "users": filter("basic_auth.v3.BasicAuthPerRoute", json!({"users": users})),
+            "authz": filter("ext_authz.v3.ExtAuthzPerRoute", authz),
+        }}]})
+    };
+    let given = table("anna", "k1", json!({"inline_bytes": "YW5uYTp7U0hBfQ=="}), "blue");
+    let r = "[redacted]";
+    assert_eq!(
+        redacted("envoy.config.route.v3.RouteConfiguration", given),
+        table(r, r, json!({"inline_bytes": "W3JlZGFjdGVkXQ=="}), r),
+    );
+}
+
+#[test]
+fn keys_are_redacted_and_the_names_of_their_files_are_not() {
+    let tls = |key: serde_json::Value, ticket: &str| {
+        json!({
+            "common_tls_context": {"tls_certificates": [
+                {"certificate_chain": {"inline_string": "c"}, "private_key": key},
+            ]},
+            "session_ticket_keys": {"keys": [{"inline_string": ticket}]},
+            "session_timeout": "3600s",
+        })
+    };
+    let name = "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+    assert_eq!(
+        redacted(name, tls(json!({"inline_string": "secret"}), "ticket")),
+        tls(json!({"inline_string": "[redacted]"}), "[redacted]"),
+    );
+    let file = json!({"filename": "/certs/tls.key"});
+    assert_eq!(
+        redacted(name, tls(file.clone(), "ticket"))["common_tls_context"]["tls_certificates"][0]["private_key"],
+        file
+    );
+}
+
+#[test]
+fn what_is_no_text_goes_and_what_nobody_knows_too() {
+    let key = |content: serde_json::Value| json!({"tls_certificates": [{"private_key_provider": {"provider_name": "p", "typed_config": content}}]});
+    let any = |url: &str, more: serde_json::Value| {
+        let mut any = json!({"@type": format!("type.googleapis.com/{url}")});
+        any.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        any
+    };
+    let address = "envoy.config.core.v3.SocketAddress";
+    let given = key(any(address, json!({"address": "a", "port_value": 80})));
+    assert_eq!(
+        redacted("envoy.extensions.transport_sockets.tls.v3.CommonTlsContext", given),
+        key(any(address, json!({"address": "[redacted]"}))),
+    );
+}

@@ -1,7 +1,7 @@
 //! Takes out of a descriptor set what nothing reads: services, options for validation and documentation, JSON names that
 //! follow the rule, and the files that only define such options.
 //!
-//! What remains is what converting to and from JSON needs. The work is done on the encoded form: what isn't named here
+//! What remains is what converting to and from JSON needs, and which fields hold secrets. The work is done on the encoded form: what isn't named here
 //! goes, custom options included, for which the decoded form has no place.
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +17,9 @@ const OPTION_FILES: [&str; 7] = [
     "google/api/http.proto",
     "google/protobuf/compiler/",
 ];
+
+/// `udpa.annotations.sensitive` of fields.
+const SENSITIVE: u32 = 76_569_463;
 
 /// Takes an encoded `FileDescriptorSet` and returns the smaller one.
 pub(super) fn strip(set: &[u8]) -> Result<Vec<u8>> {
@@ -94,8 +97,8 @@ fn strip_field(descriptor: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for part in &parts {
         match part.number {
-            // `packed` changes how the field is encoded.
-            8 => put_if_any(&mut out, 8, &keep(part.payload, &[2])?),
+            // `packed` changes how the field is encoded; what is `udpa.annotations.sensitive` isn't shown.
+            8 => put_if_any(&mut out, 8, &keep(part.payload, &[2, SENSITIVE])?),
             10 if part.payload == default_json_name(name.payload) => {}
             _ => out.extend_from_slice(part.raw),
         }
