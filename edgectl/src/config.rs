@@ -50,6 +50,9 @@ pub struct ProxyArgs {
     place: Place,
 }
 
+/// Types of the messages that a dump is made of.
+const DUMPS: &str = "type.googleapis.com/envoy.admin.v3.";
+
 /// A part of a proxy's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
@@ -90,7 +93,10 @@ impl Part {
         let Some(message) = self.message() else {
             return dump;
         };
-        let is_meant = |config: &&Value| config["@type"].as_str().is_some_and(|name| name.ends_with(message));
+        let is_meant = |config: &&Value| {
+            let name = config["@type"].as_str().and_then(|url| url.strip_prefix(DUMPS));
+            name == Some(message)
+        };
         let configs = dump["configs"].as_array();
         configs
             .and_then(|configs| configs.iter().find(is_meant).cloned())
@@ -220,6 +226,7 @@ mod tests {
     fn a_part_is_found_by_its_type() {
         let dump = json!({"configs": [
             {"@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump", "a": 1},
+            {"@type": "type.googleapis.com/envoy.admin.v3.ScopedRoutesConfigDump"},
             {"@type": "type.googleapis.com/envoy.admin.v3.RoutesConfigDump", "b": 2},
         ]});
         assert_eq!(Part::Route.of(dump.clone())["b"], 2);
