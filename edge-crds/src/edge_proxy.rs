@@ -167,6 +167,8 @@ pub struct EdgeProxyAncestorStatus {
     pub conditions: Vec<Condition>,
     /// The class or Gateway.
     pub ancestor_ref: ParentReference,
+    /// Who says so.
+    pub controller_name: Option<String>,
 }
 
 values! {

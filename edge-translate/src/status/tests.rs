@@ -70,6 +70,36 @@ fn entries_of_other_controllers_survive_and_count_against_the_limit() {
 }
 
 #[test]
+fn entries_that_name_no_controller_make_place_for_ours() {
+    let entry = ParentStatus {
+        parent: Arc::new(serde_json::from_value(json!({"name": "gw"})).unwrap()),
+        conditions: vec![Condition::yes("Accepted", "Accepted", "")],
+    };
+    let gateway = serde_json::to_value(&*entry.parent).unwrap();
+    let nameless = json!({"ancestorRef": gateway, "conditions": [{
+        "type": "Accepted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]});
+    let foreign = json!({"ancestorRef": gateway, "controllerName": "other", "conditions": []});
+    let old = json!({ "ancestors": [nameless, foreign, nameless] });
+    let ours = |ancestors: Vec<ParentStatus>| Status {
+        observed_generation: 2,
+        body: StatusBody::Ancestors {
+            controller_name: "us".into(),
+            ancestors,
+        },
+    };
+    let new = merge(Some(&old), &ours(vec![entry]), Some("2027-01-01T00:00:00Z"));
+    let list = new["ancestors"].as_array().unwrap();
+    assert_eq!((list.len(), &list[0]), (2, &foreign));
+    assert_eq!(list[1]["controllerName"], "us");
+    assert_eq!(times(&list[1]), ["2026-01-01T00:00:00Z"]);
+    assert_eq!(
+        merge(Some(&old), &ours(Vec::new()), None),
+        json!({ "ancestors": [foreign] })
+    );
+}
+
+#[test]
 fn what_is_wrong_stays_when_ancestors_are_cut_off() {
     let ancestor = |i: usize, condition: Condition| ParentStatus {
         parent: Arc::new(serde_json::from_value(json!({"name": format!("gw{i:02}")})).unwrap()),
