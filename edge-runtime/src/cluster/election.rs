@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     backoff::{jittered, random},
-    state::Leadership,
+    state::{Leadership, Published},
     task::Stop,
 };
 use edge_ir::label::MANAGED_BY;
@@ -39,12 +39,23 @@ pub const LEASE: &str = "edge-gateway-leader";
 /// How long giving up the Lease may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Takes part until asked to stop, and says who leads.
-pub async fn run(api: Api, election: Election, leadership: Arc<watch::Sender<Leadership>>, mut stop: Stop) {
+/// Takes part until asked to stop, and says who leads. Who hasn't read everything yet has nothing to write, and would only
+/// keep the Lease from one who has.
+pub async fn run(
+    api: Api,
+    election: Election,
+    mut published: watch::Receiver<Option<Arc<Published>>>,
+    leadership: Arc<watch::Sender<Leadership>>,
+    mut stop: Stop,
+) {
     let Election::Lease(terms) = election else {
         leadership.send_replace(Leadership::Leading);
         return stop.requested().await;
     };
+    tokio::select! {
+        () = stop.requested() => return,
+        Ok(_) = published.wait_for(Option::is_some) => {}
+    }
     let mut candidate = Candidate::new(&api, terms, leadership);
     loop {
         tokio::select! {

@@ -6,7 +6,10 @@ use crate::{
     task::Stop,
     watch::{FolderWatch, LOOK_EVERY, Patience, Timing, settled},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::{
     sync::mpsc,
     time::{self, Instant},
@@ -31,6 +34,11 @@ pub(crate) fn followed(mut new: Config, running: &Config) -> (Config, Vec<&'stat
                     .map(|(_, field)| field),
             );
             new.folders.clone_from(&running.folders);
+        }
+        // What is in the cluster bears the name.
+        (Mode::Cluster(_), Mode::Cluster(_)) if new.settings.controller_name != running.settings.controller_name => {
+            waiting.push("gateway.controllerName");
+            new.settings.controller_name = Arc::clone(&running.settings.controller_name);
         }
         (Mode::Cluster(_), Mode::Cluster(_)) => {}
         // What the rest says is meant for the other mode.

@@ -404,4 +404,9 @@ fn what_waits_for_the_next_start_stays_whatever_else_changes() {
         followed(of(cluster), &running),
         (running.clone(), vec!["provider.type"])
     );
+    let running = of(cluster);
+    let renamed = of(&format!(
+        "{cluster}gateway: {{ controllerName: gateway.edge/renamed }}\n"
+    ));
+    assert_eq!(followed(renamed, &running), (running, vec!["gateway.controllerName"]));
 }

@@ -131,7 +131,7 @@ impl Running {
         let (telling, home) = (api.clone(), Arc::clone(&cluster.namespace));
         let metrics = Arc::clone(&hub.metrics);
         let (applying, leads) = (api.clone(), leadership.subscribe());
-        let published = hub.published.clone();
+        let (published, read) = (hub.published.clone(), hub.published.clone());
         let told = infrastructure::Outputs {
             reports: Arc::clone(&hub.reports),
             metrics: Arc::clone(&hub.metrics),
@@ -153,7 +153,8 @@ impl Running {
                 provider::run(api, cluster, kinds, outputs, stop)
             }),
             election: Task::lasting("leader election", supervision, move |stop| {
-                election::run(electing.clone(), terms.clone(), Arc::clone(&leadership), stop)
+                let (api, terms, leadership) = (electing.clone(), terms.clone(), Arc::clone(&leadership));
+                election::run(api, terms, read.clone(), leadership, stop)
             }),
             infra: Task::lasting("cluster infrastructure", supervision, move |stop| {
                 let (api, terms, outputs) = (applying.clone(), fleets.clone(), told.clone());

@@ -91,6 +91,11 @@ impl Replica {
 
     /// One whose Lease lasts, must be renewed, and is tried again after so many milliseconds.
     fn start_with(server: &Server, times: [u64; 3]) -> Self {
+        Self::start_once(server, times, watch::channel(Some(Arc::default())).1)
+    }
+
+    /// One that has read everything once that is published.
+    fn start_once(server: &Server, times: [u64; 3], published: watch::Receiver<Option<Arc<Published>>>) -> Self {
         let [duration, renew_deadline, retry] = times.map(Duration::from_millis);
         let (source, stop) = StopSource::new();
         let leadership = Arc::new(watch::Sender::new(Leadership::Following));
@@ -105,7 +110,7 @@ impl Replica {
         Self {
             leadership: receiver,
             source,
-            task: tokio::spawn(run(api, Election::Lease(terms), leadership, stop)),
+            task: tokio::spawn(run(api, Election::Lease(terms), published, leadership, stop)),
         }
     }
 
@@ -118,6 +123,22 @@ impl Replica {
         self.source.stop();
         self.task.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn who_has_not_read_everything_leaves_the_lease_to_others() {
+    let server = Server::new(None);
+    let (publish, published) = watch::channel(None);
+    let mut reading = Replica::start_once(&server, [2000, 1000, 100], published);
+    tokio::task::yield_now().await;
+    assert!(server.0.borrow().0.is_none(), "nobody has asked for it");
+    let mut ready = Replica::start(&server);
+    ready.becomes(Leadership::Leading).await;
+    ready.stop().await;
+    assert_eq!(*reading.leadership.borrow(), Leadership::Following);
+    publish.send_replace(Some(Arc::default()));
+    reading.becomes(Leadership::Leading).await;
+    reading.stop().await;
 }
 
 #[tokio::test]
