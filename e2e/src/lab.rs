@@ -10,7 +10,7 @@ mod tenant;
 mod token;
 mod versions;
 
-pub use object::{Kind, Object, condition, is, is_rolled_out, on_parent};
+pub use object::{Kind, Object, condition, is, is_held, is_rolled_out, on_parent};
 pub use tenant::{ECHO, Installation, Tenant, Terms};
 pub use versions::{Record, said_once, writes};
 

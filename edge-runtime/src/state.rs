@@ -5,7 +5,7 @@
 //! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
 pub use board::News;
-pub use mirror::{Malformed, Mirror, Seen, Sight};
+pub use mirror::{Finalizers, Malformed, Mirror, Seen, Sight};
 
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};

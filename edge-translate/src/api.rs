@@ -61,7 +61,7 @@ pub use custom::{CustomKind, CustomObject, CustomRole};
 pub use edge_patch_policy::{EdgePatchPolicy, EdgePatchPolicySpec, EdgePatchType, PatchTarget, ResourcePatch};
 pub use edge_proxy::{EdgeProxy, EdgeProxySpec, IpFamily, RoutingType};
 pub use gateway::{
-    AddressType, AllowedListeners, AllowedRoutes, FromNamespaces, FrontendTls, FrontendTlsConfig,
+    AddressType, AllowedListeners, AllowedRoutes, CLASS_IN_USE, FromNamespaces, FrontendTls, FrontendTlsConfig,
     FrontendTlsValidation, FrontendValidationMode, Gateway, GatewayAddress, GatewayClass, GatewayClassSpec,
     GatewayInfrastructure, GatewaySpec, GatewayTls, Listener, ListenerSet, ListenerSetParentRef, ListenerSetSpec,
     ListenerTls, ParametersRef, Protocol, RouteGroupKind, RouteNamespaces, TlsMode,

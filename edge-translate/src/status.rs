@@ -79,6 +79,8 @@ pub struct GatewayStatus {
     pub listeners: Vec<ListenerStatus>,
     /// Accepted ListenerSets.
     pub attached_listener_sets: u32,
+    /// Its class, which stays while somebody is of it. No part of what is written either.
+    pub class: Arc<str>,
     /// Addresses that it asks for. They are no part of what is written; who adds those that it has judges by them.
     pub asked: Vec<Arc<str>>,
 }

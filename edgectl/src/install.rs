@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+mod classes;
 mod definitions;
 mod images;
 pub mod objects;

@@ -109,6 +109,15 @@ pub fn is(object: &Value, kind: &str, status: &str) -> bool {
     condition["status"] == status && (observed.is_null() || observed == &object["metadata"]["generation"])
 }
 
+/// Whether a GatewayClass waits for its Gateways before it goes.
+pub fn is_held(class: &Value) -> bool {
+    let finalizers = class["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|all| {
+        all.iter()
+            .any(|name| name == "gateway-exists-finalizer.gateway.networking.k8s.io")
+    })
+}
+
 /// Whether a Deployment has so many pods, all of its present text and ready. Pods that are ending don't count in it.
 pub fn is_rolled_out(deployment: &Value, replicas: usize) -> bool {
     let status = &deployment["status"];

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::{
     http::{self, Request},
-    lab::{ECHO, Installation, Kind, Lab, Namespace, Object, PATIENCE, is, on_parent},
+    lab::{ECHO, Installation, Kind, Lab, Namespace, Object, PATIENCE, is, is_held, on_parent},
     process::wait_for,
     traffic::Traffic,
 };
@@ -244,9 +244,13 @@ impl Site {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": self.system}});
         self.lab.apply(&mine.to_string())?;
 
+        let class = Kind::gateway_api("GatewayClass").for_all(&self.name);
+        self.lab.wait_until(&class, "to be held for its Gateway", is_held)?;
         let traffic = Traffic::start(address, "www.example.com", 4);
         traffic.wait_for_more(100, PATIENCE)?;
         let said = self.installation.uninstall(&["--wait"])?;
+        let class = self.lab.get(&class)?;
+        ensure!(!is_held(&class), "nobody lets go of it any more: {class}");
         let stays = format!("Secret {}/edge-rate-limit stays: it is kept by somebody", self.system);
         ensure!(said.contains(&stays), "{said}");
         let left = self.left()?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition, is, on_parent, said_once, writes},
+    lab::{Kind, Tenant, condition, is, is_held, on_parent, said_once, writes},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
@@ -51,6 +51,94 @@ fn becomes(tenant: &Tenant) -> Result<()> {
     lab.wait_until(&route, "to be nobody's", |route| {
         on_parent(route, "gateway.edge/said", "Accepted").is_null()
     })?;
+    Ok(())
+}
+
+#[test]
+fn a_class_stays_while_there_are_gateways_of_it() -> Result<()> {
+    let tenant = Tenant::install("held", &DataPlane::EdgeProxy)?;
+    tenant.explain(is_held_while_used(&tenant))
+}
+
+fn is_held_while_used(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    let class = Kind::gateway_api("GatewayClass").for_all("held");
+    let gateways = [tenant.gateway("front", None)?, tenant.gateway("back", None)?];
+    for gateway in &gateways {
+        lab.wait_until_true(gateway, "Programmed")?;
+    }
+    let held = lab.wait_until(&class, "to be held", is_held)?;
+    ensure!(is(&held, "Accepted", "True"), "{held}");
+    lab.delete(&class)?;
+    lab.delete(&gateways[0])?;
+    // It is deleted, and what is left of it serves and follows what is asked of it.
+    let port = json!({"spec": {"listeners": [{"name": "http", "protocol": "HTTP", "port": 8080}]}});
+    lab.change(&gateways[1], &port)?;
+    lab.wait_until_true(&gateways[1], "Programmed")?;
+    let deleted = lab.get(&class)?;
+    ensure!(
+        is_held(&deleted) && deleted["metadata"]["deletionTimestamp"].is_string(),
+        "{deleted}"
+    );
+    lab.delete(&gateways[1])?;
+    lab.wait_until_gone(&class)
+}
+
+#[test]
+fn a_listener_set_without_its_gateway_is_not_accepted_any_more() -> Result<()> {
+    let tenant = Tenant::install("left", &DataPlane::EdgeProxy)?;
+    tenant.explain(is_left(&tenant))
+}
+
+fn is_left(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.apply(
+        "{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: front, namespace: TENANT}, spec: \
+         {gatewayClassName: TENANT, allowedListeners: {namespaces: {from: Same}}, listeners: [{name: http, protocol: HTTP, \
+         port: 80}]}}",
+    )?;
+    tenant.apply(
+        "{apiVersion: gateway.networking.k8s.io/v1, kind: ListenerSet, metadata: {name: more, namespace: TENANT}, spec: \
+         {parentRef: {name: front}, listeners: [{name: more, protocol: HTTP, port: 81}]}}",
+    )?;
+    let set = tenant.object(&Kind::gateway_api("ListenerSet"), "more");
+    lab.wait_until_true(&set, "Programmed")?;
+    lab.delete(&tenant.object(&Kind::gateway_api("Gateway"), "front"))?;
+    lab.wait_until(&set, "to be nobody's", |set| {
+        let accepted = condition(&set["status"]["conditions"], "Accepted");
+        let listeners = set["status"]["listeners"].as_array().map_or(0, Vec::len);
+        accepted["reason"] == "ParentNotAccepted" && is(set, "Programmed", "False") && listeners == 0
+    })
+    .map(drop)
+}
+
+#[test]
+fn an_edge_proxy_has_one_entry_for_each_of_its_users() -> Result<()> {
+    let tenant = Tenant::install("edited", &DataPlane::EdgeProxy)?;
+    tenant.explain(has_one_entry(&tenant))
+}
+
+fn has_one_entry(tenant: &Tenant) -> Result<()> {
+    // More than there is room for.
+    const EDITS: usize = 20;
+    let lab = tenant.lab;
+    let proxy = Kind::new("gateway.edge/v1alpha1", "EdgeProxy").named(&tenant.system.name, "proxies");
+    let is_up_to_date = |proxy: &Value| {
+        let accepted = condition(&proxy["status"]["ancestors"][0]["conditions"], "Accepted");
+        accepted["observedGeneration"] == proxy["metadata"]["generation"]
+    };
+    for edit in 0..EDITS {
+        let deployment = json!({"pod": {"annotations": {"edit": edit.to_string()}}});
+        let provider = json!({"cluster": {"envoyDeployment": deployment}});
+        lab.change(&proxy, &json!({"spec": {"provider": provider}}))?;
+        let edited = lab.wait_until(&proxy, "to be judged again", is_up_to_date)?;
+        let ancestors = &edited["status"]["ancestors"];
+        let is_one = ancestors.as_array().is_some_and(|all| all.len() == 1);
+        ensure!(
+            is_one && ancestors[0]["controllerName"] == "gateway.edge/edited",
+            "{ancestors}"
+        );
+    }
     Ok(())
 }
 

@@ -1,9 +1,11 @@
-//! What a cluster's objects say beside what they wish for: the statuses that they carry, and those that can't be read.
+//! What a cluster's objects say beside what they wish for: the statuses that they carry, what classes wait for before they
+//! go, and which objects can't be read.
 //!
 //! The provider writes it, whoever writes statuses reads it. Keyed, and the latest wins, as in the ledger: nobody waits.
 
 use super::board::{Board, News};
-use edge_translate::api::{ObjectKey, ParentReference};
+use edge_translate::api::{Kind, ObjectKey, ParentReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -16,6 +18,28 @@ pub struct Seen {
     pub version: Arc<str>,
     /// The status as JSON; a tree takes ten times the memory.
     pub status: Option<Arc<str>>,
+    /// Of a GatewayClass; of other kinds nobody asks.
+    pub finalizers: Option<Arc<Finalizers>>,
+}
+
+/// What an object waits for before it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finalizers {
+    /// All of them.
+    pub names: Vec<String>,
+    /// Somebody has deleted it: no more can be added.
+    pub is_deleted: bool,
+}
+
+impl Finalizers {
+    /// Those in the metadata of an object, if it is of a kind that we hold.
+    pub fn of(kind: Kind, metadata: &ObjectMeta) -> Option<Arc<Self>> {
+        let held = || Self {
+            names: metadata.finalizers.clone().unwrap_or_default(),
+            is_deleted: metadata.deletion_timestamp.is_some(),
+        };
+        (kind == Kind::GatewayClass).then(|| Arc::new(held()))
+    }
 }
 
 /// An object that can't be read as what it is. What it said last is in force.
@@ -72,7 +96,7 @@ impl Mirror {
         });
     }
 
-    /// Objects whose status is another than at the last call.
+    /// Objects that carry something else than at the last call.
     pub fn take(&self) -> BTreeSet<ObjectKey> {
         self.0.take(|_, untaken| untaken)
     }
@@ -104,8 +128,8 @@ impl Image {
     fn put(&mut self, sight: Sight) -> Option<ObjectKey> {
         let Sight { key, seen, malformed } = sight;
         let is_same_reading = self.malformed.get(&key).map(|known| &**known) == malformed.as_ref();
-        let before = self.seen.get(&key);
-        let is_same_status = before.map(|seen| &seen.status) == seen.as_ref().map(|seen| &seen.status);
+        let carried = |seen: &'_ Seen| (seen.status.clone(), seen.finalizers.clone());
+        let is_same_status = self.seen.get(&key).map(carried) == seen.as_ref().map(carried);
         match malformed {
             Some(malformed) => drop(self.malformed.insert(key.clone(), Arc::new(malformed))),
             None => drop(self.malformed.remove(&key)),
@@ -121,7 +145,6 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_translate::api::Kind;
 
     #[test]
     fn what_has_come_since_a_write_isnt_forgotten_for_it() {
@@ -129,6 +152,7 @@ mod tests {
         let seen = |version: &str| Seen {
             version: version.into(),
             status: Some(format!("{{\"of\":{version}}}").into()),
+            finalizers: None,
         };
         let put = |version: &str| {
             let sight = Sight {

@@ -33,6 +33,14 @@ fn unspoken(parent: &ParentReference) -> ParentStatus {
     }
 }
 
+/// The class of a Gateway that we speak of.
+fn class_of(status: &Arc<Status>) -> Option<&str> {
+    match &status.body {
+        StatusBody::Gateway(gateway) => Some(&gateway.class),
+        _ => None,
+    }
+}
+
 /// Everything known about every object.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -41,6 +49,9 @@ pub struct Book {
     statuses: BTreeMap<ObjectKey, Arc<Status>>,
     /// Objects about which something has changed.
     stale: BTreeSet<ObjectKey>,
+    /// Gateways and ListenerSets of a cluster that we spoke of until what they belong to went. That is to be said once:
+    /// nobody else will, and whoever they belong to later speaks for himself.
+    abandoned: BTreeSet<ObjectKey>,
     fleets: overlay::Fleets,
     /// Gateways and ListenerSets of which there are listeners to be served.
     listening: BTreeSet<ObjectKey>,
@@ -62,12 +73,43 @@ impl Book {
     /// Takes the statuses that a translation changed.
     pub fn set_statuses(&mut self, changes: StatusChanges) {
         for (key, status) in changes {
+            self.note_turn(&key, status.as_ref());
             match status {
                 Some(status) => drop(self.statuses.insert(key.clone(), status)),
                 None => drop(self.statuses.remove(&key)),
             }
             self.stale.insert(key);
         }
+    }
+
+    /// What follows for others, or later, from an object's new status.
+    fn note_turn(&mut self, key: &ObjectKey, now: Option<&Arc<Status>>) {
+        let before = self.statuses.get(key);
+        let classes = (before.and_then(class_of), now.and_then(class_of));
+        if classes.0 != classes.1 {
+            let classes = [classes.0, classes.1].into_iter().flatten();
+            let classes = classes.map(|class| ObjectKey::new(Kind::GatewayClass, "", class));
+            self.stale.extend(classes);
+        }
+        let is_nobodys = |status: &Arc<Status>| matches!(status.body, StatusBody::Unattached(_));
+        let was_ours = |status: &Arc<Status>| {
+            matches!(status.body, StatusBody::Gateway(_) | StatusBody::ListenerSet(_)) && self.controller_name.is_some()
+        };
+        if !now.is_some_and(is_nobodys) {
+            self.abandoned.remove(key);
+        } else if before.is_some_and(was_ours) {
+            self.abandoned.insert(key.clone());
+        }
+    }
+
+    /// An object carries what is to be said about it.
+    pub fn said(&mut self, key: &ObjectKey) {
+        self.abandoned.remove(key);
+    }
+
+    /// Somebody else says what is to be said once.
+    pub fn leave_to_others(&mut self) {
+        self.abandoned.clear();
     }
 
     /// Learns which fleet serves which Gateway and ListenerSet.
@@ -166,6 +208,11 @@ impl Book {
         self.statuses.keys()
     }
 
+    /// Whether there are Gateways of a class.
+    pub fn has_gateways(&self, class: &str) -> bool {
+        self.statuses.values().any(|status| class_of(status) == Some(class))
+    }
+
     /// The Gateways that a fleet serves.
     pub fn gateways_of<'a>(&'a self, fleet: &'a FleetKey) -> impl Iterator<Item = &'a ObjectKey> {
         let of_fleet = self.fleets.iter().filter(move |(_, served_by)| *served_by == fleet);
@@ -200,7 +247,9 @@ impl Book {
     pub fn effective(&self, key: &ObjectKey) -> Option<Effective> {
         let mut status = Status::clone(self.statuses.get(key)?);
         let mut addresses = None;
-        if key.kind == Kind::Gateway
+        if self.abandoned.contains(key) {
+            addresses = overlay::abandon(&mut status, key.kind);
+        } else if key.kind == Kind::Gateway
             && let Some(reports) = &self.reports
         {
             let fleet = self.fleets.get(key);

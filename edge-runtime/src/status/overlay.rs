@@ -99,6 +99,31 @@ pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value
     addresses.iter().take(MAX_ADDRESSES).map(address).collect()
 }
 
+/// What a Gateway or a ListenerSet says when what it belongs to is gone: why is known already. A Gateway has no addresses any
+/// more then.
+pub fn abandon(status: &mut Status, kind: Kind) -> Option<Value> {
+    let StatusBody::Unattached(reasons) = &status.body else {
+        return None;
+    };
+    let why = reasons.join("; ");
+    if kind == Kind::Gateway {
+        let conditions = ["Accepted", PROGRAMMED].map(|condition| Condition::no(condition, "Pending", why.clone()));
+        status.body = StatusBody::Gateway(GatewayStatus {
+            conditions: conditions.into(),
+            ..GatewayStatus::default()
+        });
+        return Some(json!([]));
+    }
+    status.body = StatusBody::ListenerSet(ListenerSetStatus {
+        conditions: vec![
+            Condition::no("Accepted", "ParentNotAccepted", why),
+            Condition::no(PROGRAMMED, "ListenersNotValid", "No listeners are programmed"),
+        ],
+        listeners: Vec::new(),
+    });
+    None
+}
+
 /// Where clients reach a Gateway: at the addresses that it asks for as far as its fleet has them, else where the fleet is.
 fn addresses(report: &Report, asked: &[Arc<str>]) -> Vec<Address> {
     let given = asked.iter().filter_map(|asked| report.asked.given.get(asked));

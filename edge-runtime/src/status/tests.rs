@@ -10,7 +10,7 @@ use edge_ir::{FleetKey, Infra, Origin, ProxySettings};
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
-    status::{Condition, GatewayStatus, ListenerStatus, ParentStatus, Status, StatusBody},
+    status::{Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, ParentStatus, Status, StatusBody},
 };
 use edge_xds::snapshot::{Body, Entry, ResourceType, Section, Snapshot};
 use serde_json::json;
@@ -27,6 +27,7 @@ fn gateway() -> (ObjectKey, Option<Arc<Status>>) {
         conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
         listeners: vec![listener],
         attached_listener_sets: 0,
+        class: Arc::default(),
         asked: Vec::new(),
     };
     let status = Status {
@@ -241,7 +242,7 @@ fn only_gateways_whose_fleet_differs_are_looked_at_again() {
     both.fleets.insert("ns/other".into(), second);
     book.set_reports(Some(Reports::new()));
     book.set_fleets(Some(&both));
-    assert_eq!(book.take_stale().len(), 2);
+    assert_eq!(book.take_stale().len(), 3, "both, and their class");
     book.set_fleets(Some(&both));
     assert_eq!(book.take_stale().len(), 0);
     book.set_reports(report(Availability::Starting));
@@ -626,4 +627,42 @@ fn an_object_that_cannot_be_read_is_not_accepted_where_it_leads_to_us() {
         .find(|c| c["type"] == "Accepted");
     assert_eq!(accepted.unwrap()["status"], "False", "{value:#}");
     assert!(!value["listeners"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_was_ours_says_once_that_what_it_belongs_to_is_gone() {
+    let key = ObjectKey::new(Kind::ListenerSet, "ns", "set");
+    let status = |body: StatusBody| {
+        let status = Status {
+            observed_generation: 1,
+            body,
+        };
+        vec![(key.clone(), Some(Arc::new(status)))]
+    };
+    let ours = || status(StatusBody::ListenerSet(ListenerSetStatus::default()));
+    let nobodys = || status(StatusBody::Unattached(vec!["there is no Gateway ns/gw".to_owned()]));
+    let said = |book: &Book| match book.effective(&key).unwrap().status.body {
+        StatusBody::ListenerSet(set) => set.conditions.iter().map(|c| c.reason.to_string()).collect(),
+        _ => Vec::new(),
+    };
+    let mut book = Book::among_others("gateway.edge/us".into());
+    book.set_statuses(nobodys());
+    assert!(said(&book).is_empty(), "it never was ours");
+    book.set_statuses(ours());
+    book.set_statuses(nobodys());
+    assert_eq!(said(&book), ["ParentNotAccepted", "ListenersNotValid"]);
+    book.said(&key);
+    assert!(said(&book).is_empty(), "whoever takes it speaks for himself");
+
+    let gateway_key = ObjectKey::new(Kind::Gateway, "ns", "gw");
+    book.set_statuses(vec![gateway()]);
+    let gone = StatusBody::Unattached(vec!["there is no GatewayClass edge".to_owned()]);
+    let gone = Status {
+        observed_generation: 1,
+        body: gone,
+    };
+    book.set_statuses(vec![(gateway_key.clone(), Some(Arc::new(gone)))]);
+    assert_eq!(book.effective(&gateway_key).unwrap().addresses, Some(json!([])));
+    book.leave_to_others();
+    assert_eq!(book.effective(&gateway_key).unwrap().addresses, None);
 }

@@ -135,6 +135,7 @@ mod tests {
                     conditions: listener,
                 }],
                 attached_listener_sets: 0,
+                class: "edge".into(),
                 asked: Vec::new(),
             }),
         }

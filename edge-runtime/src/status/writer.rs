@@ -3,7 +3,7 @@
 //! The same facts as in standalone mode are laid together in the [`book`](super::book); what then differs from what an
 //! object carries ([`Mirror`]) is written, a moment after the last change: each object once, however much has changed
 //! about it, and never two writes of one object at a time ([`lay`] says what to write); where only counts have changed,
-//! they may wait ([`counts`]). A write on top of something that
+//! they may wait ([`counts`]). What has a status to be written about may have to be held, too ([`hold`]). A write on top of something that
 //! we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told once and
 //! tried again. Nobody waits for this task.
 
@@ -21,10 +21,13 @@ use crate::{
     },
     due,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{Leadership, Ledger, Mirror, Rejections, Seen},
+    state::{Finalizers, Leadership, Ledger, Mirror, Published, Rejections, Seen},
     task::Stop,
 };
-use edge_translate::api::ObjectKey;
+use edge_translate::{
+    api::{Kind, ObjectKey},
+    status::StatusBody,
+};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use kube::{
     Api as Objects, Error,
@@ -41,6 +44,7 @@ use tokio::{sync::watch, time::Instant};
 mod counts;
 mod events;
 mod failures;
+mod hold;
 mod lay;
 #[cfg(test)]
 mod tests;
@@ -48,7 +52,8 @@ mod tests;
 use counts::Counts;
 use events::Events;
 use failures::Failures;
-use lay::{Needed, Says};
+use hold::Use;
+use lay::{Needed, Part, Says};
 
 /// Quiet that is waited for before statuses are written.
 const QUIET: Duration = Duration::from_millis(50);
@@ -92,9 +97,7 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
             () = carried.changed() => writer.note(),
             Ok(()) = sources.published.changed() => {
                 let published = sources.published.borrow_and_update().clone();
-                writer.is_ready |= published.is_some();
-                writer.book.set_fleets(published.as_deref());
-                writer.note();
+                writer.publish(published.as_deref());
             }
             Ok(()) = sources.reports.changed() => {
                 let reports = sources.reports.borrow_and_update().clone();
@@ -162,6 +165,7 @@ struct Done {
     /// The version on top of which it was made.
     base: Arc<str>,
     begun: Instant,
+    part: Part,
     outcome: Outcome,
 }
 
@@ -174,7 +178,9 @@ struct Writer {
     events: Events,
     rejections: Rejections,
     leadership: Leadership,
-    /// Whether everything that we have to say is known: what we have nothing to say about isn't, before.
+    /// Whether everything that we have to say is in the ledger.
+    is_published: bool,
+    /// Whether the book has it: what we have nothing to say about isn't known before.
     is_ready: bool,
     /// The first and the last change since the facts were laid together.
     pending: Option<(Instant, Instant)>,
@@ -201,6 +207,7 @@ impl Writer {
             told: Told::default(),
             rejections: Rejections::new(),
             leadership: Leadership::Following,
+            is_published: false,
             is_ready: false,
             pending: None,
             queue: BTreeSet::new(),
@@ -210,6 +217,13 @@ impl Writer {
             failures: Failures::default(),
             refused: BTreeMap::new(),
         }
+    }
+
+    /// Fleets are as translation says. All that is said of objects was put into the ledger before.
+    fn publish(&mut self, published: Option<&Published>) {
+        self.is_published |= published.is_some();
+        self.book.set_fleets(published);
+        self.note();
     }
 
     /// Something has changed.
@@ -226,6 +240,7 @@ impl Writer {
     fn refresh(&mut self) {
         self.pending = None;
         self.book.set_statuses(self.ledger.take());
+        self.is_ready = self.is_published;
         let mut stale = self.cluster.mirror.take();
         stale.extend(self.book.take_stale());
         for key in &stale {
@@ -241,6 +256,8 @@ impl Writer {
         if self.leadership == Leadership::Leading {
             self.queue.extend(stale);
             self.events.follow(&self.rejections, &self.book, &self.cluster);
+        } else {
+            self.book.leave_to_others();
         }
     }
 
@@ -295,15 +312,15 @@ impl Writer {
     }
 
     fn begin(&mut self, key: ObjectKey) {
-        let Some((objects, base, Needed { patch, says })) = self.needed(&key) else {
+        let Some((objects, base, needed)) = self.needed(&key) else {
             return self.settled(&key);
         };
-        if says == Says::Counts && !self.counts.may_be_written(&key, Instant::now()) {
+        if needed.says == Says::Counts && !self.counts.may_be_written(&key, Instant::now()) {
             return;
         }
         self.counts.over(&key);
         self.writing.insert(key.clone());
-        self.writes.push(write(objects, key, base, patch).boxed());
+        self.writes.push(write(objects, key, base, needed).boxed());
     }
 
     /// What has to be written of an object, where, and on top of which version. Nothing if it is gone, or carries it.
@@ -311,12 +328,23 @@ impl Writer {
         let seen = self.cluster.mirror.seen(key)?;
         let effective = self.effective(key);
         let ours = (&seen, &self.cluster.controller_name);
-        let needed = lay::needed(key, effective.as_ref(), ours, &now())?;
+        let needed = lay::needed(key, effective.as_ref(), ours, &now());
+        let needed = needed.or_else(|| hold::needed(&seen, self.used(key, effective.as_ref()?)?))?;
         Some((objects(&self.cluster, key)?, seen.version, needed))
+    }
+
+    /// Whether a class of ours is in use.
+    fn used(&self, key: &ObjectKey, effective: &Effective) -> Option<Use> {
+        let is_ours = matches!(effective.status.body, StatusBody::Class(_));
+        is_ours.then(|| match self.book.has_gateways(&key.name) {
+            true => Use::Used,
+            false => Use::Unused,
+        })
     }
 
     /// An object needs nothing more.
     fn settled(&mut self, key: &ObjectKey) {
+        self.book.said(key);
         self.counts.over(key);
         self.refused.remove(key);
         if self.failures.over(key) {
@@ -329,16 +357,23 @@ impl Writer {
             key,
             base,
             begun,
+            part,
             outcome,
         } = done;
         self.writing.remove(&key);
         match outcome {
             Outcome::Written(seen) => {
-                self.metrics.count(Counter::StatusUpdates);
-                self.metrics.observe(Timer::StatusWrite, begun.elapsed());
-                tracing::debug!(object = %key, "its status is written");
+                if part == Part::Status {
+                    self.metrics.count(Counter::StatusUpdates);
+                    self.metrics.observe(Timer::StatusWrite, begun.elapsed());
+                }
+                tracing::debug!(object = %key, ?part, "written");
                 self.cluster.mirror.wrote(&key, &base, seen);
                 self.settled(&key);
+                if key.kind == Kind::GatewayClass {
+                    // Its other part may have to be written as well.
+                    self.queue.insert(key);
+                }
             }
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
@@ -390,21 +425,24 @@ fn objects(cluster: &Cluster, key: &ObjectKey) -> Option<Objects<DynamicObject>>
     })
 }
 
-/// Writes a status.
-async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, patch: Value) -> Done {
+/// Writes a part of an object.
+async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, needed: Needed) -> Done {
     let begun = Instant::now();
+    let Needed { patch, part, .. } = needed;
     let parameters = PatchParams {
         field_manager: Some(crate::cluster::FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let answer = objects
-        .patch_status(key.own_name(), &parameters, &Patch::Merge(&patch))
-        .await;
+    let patch = Patch::Merge(&patch);
+    let answer = match part {
+        Part::Status => objects.patch_status(key.own_name(), &parameters, &patch).await,
+        Part::Metadata => objects.patch(key.own_name(), &parameters, &patch).await,
+    };
     let outcome = match answer {
-        Ok(object) => Outcome::Written(seen(&object)),
+        Ok(object) => Outcome::Written(seen(&key, &object)),
         Err(Error::Api(status)) if status.code == 404 => Outcome::Gone,
         Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(key.own_name()).await {
-            Ok(Some(object)) => Outcome::Stale(seen(&object)),
+            Ok(Some(object)) => Outcome::Stale(seen(&key, &object)),
             Ok(None) => Outcome::Gone,
             Err(error) => Outcome::Failed(Failure::new(&key, &error)),
         },
@@ -415,6 +453,7 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, 
         key,
         base,
         begun,
+        part,
         outcome,
     }
 }
@@ -425,10 +464,11 @@ fn is_final(error: &Error) -> bool {
 }
 
 /// What an object carries.
-fn seen(object: &DynamicObject) -> Seen {
+fn seen(key: &ObjectKey, object: &DynamicObject) -> Seen {
     let status = object.data.get("status").filter(|status| status.is_object());
     Seen {
         version: object.metadata.resource_version.as_deref().unwrap_or_default().into(),
         status: status.map(|status| status.to_string().into()),
+        finalizers: Finalizers::of(key.kind, &object.metadata),
     }
 }

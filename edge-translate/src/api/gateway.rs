@@ -24,6 +24,9 @@ pub struct GatewayClass {
     pub status: StatusAsRead,
 }
 
+/// The finalizer by which a GatewayClass stays while there are Gateways of it.
+pub const CLASS_IN_USE: &str = "gateway-exists-finalizer.gateway.networking.k8s.io";
+
 /// What a GatewayClass asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

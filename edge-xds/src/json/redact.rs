@@ -102,8 +102,7 @@ impl<'a> Redaction<'a> {
 
 fn is_sensitive(field: &FieldDescriptor) -> bool {
     let options = field.options();
-    let is_marked = options.unknown_fields().any(|option| option.number() == SENSITIVE);
-    is_marked
+    options.unknown_fields().any(|option| option.number() == SENSITIVE)
 }
 
 /// Whether texts can stand in a field, or in the messages of it.

@@ -119,6 +119,39 @@ impl Objects {
         found.map(|object| Ok(serde_json::to_value(object)?)).transpose()
     }
 
+    /// The objects of a kind that isn't in namespaces; none while the kind isn't defined.
+    ///
+    /// # Errors
+    /// When the cluster can't be asked.
+    pub async fn list(&self, api_version: &str, kind: &str) -> Result<Vec<Value>> {
+        let api = self.api(&Entry::new(api_version, kind, None, ""))?;
+        match api.list(&ListParams::default()).await {
+            Ok(list) => Ok(list.items.iter().map(serde_json::to_value).collect::<Result<_, _>>()?),
+            Err(Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(explain(error, &format!("objects of kind {kind} can't be listed"))),
+        }
+    }
+
+    /// Changes an object by a merge patch. One that isn't there needs no change.
+    ///
+    /// # Errors
+    /// When the cluster doesn't take it.
+    pub async fn change(&self, entry: &Entry, patch: &Value) -> Result<()> {
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let changed = self
+            .api(entry)?
+            .patch(&entry.name, &parameters, &Patch::Merge(patch))
+            .await;
+        match changed {
+            Ok(_) => Ok(()),
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(explain(error, &format!("{entry} can't be changed"))),
+        }
+    }
+
     /// Who keeps an object, as an installation sees it.
     ///
     /// # Errors

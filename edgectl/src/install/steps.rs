@@ -1,6 +1,6 @@
 //! The steps of an installation and of its end, in the order in which they depend on each other.
 
-use super::{INSTANCE, Parts, definitions, objects::Release};
+use super::{INSTANCE, Parts, classes, definitions, objects::Release};
 use crate::cluster::{
     inventory::{Entry, Inventory},
     objects::{Dependents, Keeper, Objects},
@@ -254,6 +254,8 @@ pub(super) async fn uninstall(objects: &Objects, removal: &Removal, progress: &m
             objects.wait_gone(entry).await?;
         }
     }
+    progress.step("Letting go of GatewayClasses");
+    classes::release(objects, removal.installed.namespace()).await?;
     for entry in removal.rest() {
         progress.step(&format!("Removing {entry}"));
         let keeper = remove(objects, entry, release, Dependents::Later, progress).await?;

@@ -6,7 +6,7 @@
 use super::references::references;
 use crate::{
     cluster::ReadKind,
-    state::{Malformed, Seen},
+    state::{Finalizers, Malformed, Seen},
 };
 use edge_translate::{
     api::{Kind, Object, ObjectKey, ParentReference},
@@ -28,7 +28,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// An object as it came; `PARTIAL`: its metadata alone was asked for.
 #[derive(Clone)]
 pub(super) struct Arrived<const PARTIAL: bool> {
-    /// Name, namespace and version; no more is filled in.
+    /// Name, namespace, version, and what it waits for before it goes; no more is filled in.
     meta: ObjectMeta,
     value: Value,
 }
@@ -79,6 +79,8 @@ impl<'de, const PARTIAL: bool> Deserialize<'de> for Arrived<PARTIAL> {
             name: text("name"),
             namespace: text("namespace"),
             resource_version: text("resourceVersion"),
+            finalizers: Option::deserialize(&metadata["finalizers"]).unwrap_or_default(),
+            deletion_timestamp: Option::deserialize(&metadata["deletionTimestamp"]).unwrap_or_default(),
             ..ObjectMeta::default()
         };
         Ok(Self { meta, value })
@@ -150,6 +152,7 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
         has_status(kind).then(|| Seen {
             version: version.into(),
             status: status.filter(Value::is_object).map(|status| status.to_string().into()),
+            finalizers: Finalizers::of(kind, &self.meta),
         })
     }
 

@@ -17,6 +17,16 @@ pub(super) struct Needed {
     /// A JSON merge patch.
     pub(super) patch: Value,
     pub(super) says: Says,
+    pub(super) part: Part,
+}
+
+/// What of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Its status.
+    Status,
+    /// What is in its metadata.
+    Metadata,
 }
 
 /// What of a status is news.
@@ -70,7 +80,11 @@ pub(super) fn needed(
         }
     }
     let patch = json!({ "metadata": { "resourceVersion": &*seen.version }, "status": wanted });
-    Some(Needed { patch, says })
+    Some(Needed {
+        patch,
+        says,
+        part: Part::Status,
+    })
 }
 
 /// The same without the counts of a Gateway or a ListenerSet.
@@ -176,6 +190,7 @@ mod tests {
         Seen {
             version: "7".into(),
             status: status.map(|status| status.to_string().into()),
+            finalizers: None,
         }
     }
 
@@ -212,6 +227,7 @@ mod tests {
             conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
             listeners: Vec::new(),
             attached_listener_sets: 0,
+            class: Arc::default(),
             asked: Vec::new(),
         });
         let status = Status {
@@ -263,6 +279,7 @@ mod tests {
                     conditions: Vec::new(),
                     listeners: vec![listener],
                     attached_listener_sets: 0,
+                    class: Arc::default(),
                     asked: Vec::new(),
                 }),
             };

@@ -55,7 +55,7 @@ impl Rig {
         };
         let metrics = Arc::<Metrics>::default();
         let mut writer = Writer::new(cluster, &sources, Arc::clone(&metrics));
-        writer.is_ready = true;
+        writer.publish(Some(&Published::default()));
         Self {
             writer,
             mirror,
@@ -84,9 +84,14 @@ impl Rig {
     }
 
     fn sight(&self, key: &ObjectKey, version: Option<&str>) {
+        self.sight_with(key, version, None);
+    }
+
+    fn sight_with(&self, key: &ObjectKey, version: Option<&str>, status: Option<&Value>) {
         let seen = version.map(|version| Seen {
             version: version.into(),
-            status: None,
+            status: status.map(|status| status.to_string().into()),
+            finalizers: None,
         });
         let key = key.clone();
         let malformed = None;
@@ -124,6 +129,23 @@ async fn who_follows_remembers_nothing_to_write_and_who_begins_to_lead_looks_at_
 }
 
 #[tokio::test]
+async fn nothing_is_taken_away_before_everything_is_known() {
+    let mut rig = Rig::new();
+    rig.writer.is_published = false;
+    rig.writer.lead(Leadership::Leading);
+    let key = ObjectKey::new(Kind::HttpRoute, "ns", "a");
+    let ours = json!({ "parents": [{ "parentRef": { "name": "gw" }, "controllerName": "gateway.edge/us" }] });
+    rig.sight_with(&key, Some("1"), Some(&ours));
+    rig.turn();
+    rig.put("b");
+    rig.writer.publish(Some(&Published::default()));
+    rig.writer.write();
+    assert!(rig.writer.writing.is_empty(), "what the ledger holds hasn't been read");
+    rig.turn();
+    assert_eq!(rig.writer.writing.len(), 2);
+}
+
+#[tokio::test]
 async fn what_is_known_of_a_refused_status_goes_with_its_object() {
     let mut rig = Rig::new();
     rig.writer.lead(Leadership::Leading);
@@ -133,6 +155,7 @@ async fn what_is_known_of_a_refused_status_goes_with_its_object() {
         key: key.clone(),
         base: "1".into(),
         begun: Instant::now(),
+        part: Part::Status,
         outcome,
     };
     rig.writer.done(done(&refused, Outcome::Refused("too odd".to_owned())));

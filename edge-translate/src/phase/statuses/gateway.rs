@@ -19,12 +19,16 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let Gateway::Member(member) = &**reader.gateway(id)? else {
         return Some(without_class(reader, object));
     };
+    let class: Arc<str> = (&*object.spec.gateway_class_name).into();
     let listeners = reader.listeners(member.fleet);
     let Some(mine) = listeners.and_then(|l| l.gateways.iter().find(|g| g.id == id)) else {
         // Our own code failed at its listeners.
         return Some(Some(Status {
             observed_generation: object.metadata.generation,
-            body: StatusBody::Gateway(GatewayStatus::default()),
+            body: StatusBody::Gateway(GatewayStatus {
+                class,
+                ..GatewayStatus::default()
+            }),
         }));
     };
     let mut conditions = vec![accepted(reader, member, object, &mine.listeners)];
@@ -46,6 +50,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         conditions,
         listeners,
         attached_listener_sets: u32::try_from(n_sets).unwrap_or(u32::MAX),
+        class,
         asked: asked_addresses(object).map(Arc::from).collect(),
     });
     Some(Some(Status {

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const READ: [&str; 3] = ["get", "list", "watch"];
+/// Of what is read and has a finalizer of ours.
+const READ_AND_HOLD: [&str; 5] = ["get", "list", "watch", "patch", "update"];
 const WRITE_STATUS: [&str; 2] = ["patch", "update"];
 
 /// Its roles, each with its binding.
@@ -144,7 +146,7 @@ fn custom(plan: &Plan<'_>) -> Vec<Value> {
 fn cluster() -> Vec<Value> {
     vec![
         rule("", &["nodes", "namespaces"], &READ),
-        rule("gateway.networking.k8s.io", &["gatewayclasses"], &READ),
+        rule("gateway.networking.k8s.io", &["gatewayclasses"], &READ_AND_HOLD),
         rule("gateway.networking.k8s.io", &["gatewayclasses/status"], &WRITE_STATUS),
         rule("certificates.k8s.io", &["clustertrustbundles"], &READ),
     ]

@@ -1,0 +1,78 @@
+//! What has to be written so that a class stays while there are Gateways of it, and no longer: pure.
+//!
+//! Gateway API has a finalizer for that. Without it, deleting the class would take all fleets of it down at once.
+
+use super::lay::{Needed, Part, Says};
+use crate::state::Seen;
+use edge_translate::api::CLASS_IN_USE;
+use serde_json::json;
+
+/// Whether there are Gateways of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// There are.
+    Used,
+    /// There is none.
+    Unused,
+}
+
+/// What has to be written of a class of ours, or nothing if it is held as it should be.
+pub(super) fn needed(seen: &Seen, used: Use) -> Option<Needed> {
+    let finalizers = seen.finalizers.as_ref()?;
+    let (ours, others): (Vec<&str>, Vec<&str>) = finalizers
+        .names
+        .iter()
+        .map(String::as_str)
+        .partition(|name| *name == CLASS_IN_USE);
+    let wanted: Vec<&str> = match (used, ours.is_empty()) {
+        (Use::Used, true) if !finalizers.is_deleted => others.into_iter().chain([CLASS_IN_USE]).collect(),
+        (Use::Unused, false) => others,
+        _ => return None,
+    };
+    let metadata = json!({ "resourceVersion": &*seen.version, "finalizers": wanted });
+    Some(Needed {
+        patch: json!({ "metadata": metadata }),
+        says: Says::Facts,
+        part: Part::Metadata,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Finalizers;
+    use edge_translate::api::Kind;
+    use serde_json::Value;
+
+    fn written(metadata: &Value, used: Use) -> Option<Value> {
+        let seen = Seen {
+            version: "7".into(),
+            status: None,
+            finalizers: Finalizers::of(Kind::GatewayClass, &serde_json::from_value(metadata.clone()).unwrap()),
+        };
+        needed(&seen, used).map(|needed| needed.patch["metadata"].clone())
+    }
+
+    #[test]
+    fn a_class_is_held_while_it_is_used_beside_what_others_wait_for() {
+        let with = |names: &[&str]| json!({ "finalizers": names });
+        let patch = |names: &[&str]| Some(json!({ "resourceVersion": "7", "finalizers": names }));
+        assert_eq!(written(&json!({}), Use::Used), patch(&[CLASS_IN_USE]));
+        assert_eq!(written(&with(&["theirs"]), Use::Used), patch(&["theirs", CLASS_IN_USE]));
+        assert_eq!(written(&with(&[CLASS_IN_USE]), Use::Used), None);
+        assert_eq!(
+            written(&with(&[CLASS_IN_USE, "theirs"]), Use::Unused),
+            patch(&["theirs"])
+        );
+        assert_eq!(written(&with(&["theirs"]), Use::Unused), None);
+    }
+
+    #[test]
+    fn a_class_that_goes_is_let_go_and_not_held_any_more() {
+        let deleted = |names: &[&str]| json!({ "finalizers": names, "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        assert_eq!(written(&deleted(&["theirs"]), Use::Used), None, "nobody may add one");
+        assert_eq!(written(&deleted(&[CLASS_IN_USE]), Use::Used), None);
+        let nothing = json!({ "resourceVersion": "7", "finalizers": [] });
+        assert_eq!(written(&deleted(&[CLASS_IN_USE]), Use::Unused), Some(nothing));
+    }
+}
