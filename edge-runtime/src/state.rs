@@ -11,7 +11,7 @@ use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{
     Change, Fact, Question, Settings,
-    api::{Object, ObjectKey, SecretBytes},
+    api::{Object, ObjectKey, SecretData},
     config::extension::ExtensionManager,
     load::LoadFinding,
     status::Status,
@@ -77,9 +77,9 @@ pub struct ServiceTerms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceTls {
     /// Certificates (PEM) of those who vouch for it.
-    pub authorities: SecretBytes,
+    pub authorities: SecretData,
     /// Our certificate and its key (PEM).
-    pub identity: Option<(SecretBytes, SecretBytes)>,
+    pub identity: Option<(SecretData, SecretData)>,
 }
 
 /// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that it

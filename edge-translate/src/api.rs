@@ -94,7 +94,7 @@ pub use routes::{
     StreamRule, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute,
 };
 pub(crate) use secret::decoded;
-pub use secret::{Secret, SecretBytes};
+pub use secret::{Secret, SecretData};
 pub use shape::BackendTarget;
 pub use string_map::StringMap;
 pub use text::{DurationText, Hostname, IntOrText, Quantity, Symbol, TextError};

@@ -23,7 +23,7 @@ pub(crate) use context::{
 pub(crate) use decisions::Decisions;
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
-    ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target,
+    ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target, holder,
 };
 pub(crate) use numbered::Held;
 pub(crate) use outside::{OutsideService, Scheme};

@@ -13,8 +13,8 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::proxies`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`authorities`], [`cel`], [`health_log`], [`hostname`], [`namespace`], [`operators`],
-//! [`origin`], [`precedence`], [`reference`], [`secrets`], [`tls`], [`tracing`].
+//! What more than one room needs stands beside them: [`authorities`], [`body`], [`cel`], [`cidr`], [`header`], [`health_log`],
+//! [`hostname`], [`namespace`], [`operators`], [`origin`], [`precedence`], [`reference`], [`secrets`], [`tls`], [`tracing`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;

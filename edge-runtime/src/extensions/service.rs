@@ -296,9 +296,9 @@ fn channel(service: &ExtensionService, tls: Option<&Result<ServiceTls, String>>)
         .keep_alive_timeout(KEEPALIVE.1);
     if let Some(tls) = tls {
         let tls = tls.as_ref().map_err(Clone::clone)?;
-        let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&*tls.authorities));
+        let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(tls.authorities.expose()));
         if let Some((certificate, key)) = &tls.identity {
-            config = config.identity(Identity::from_pem(&**certificate, &**key));
+            config = config.identity(Identity::from_pem(certificate.expose(), key.expose()));
         }
         if let Some(name) = &service.hostname {
             config = config.domain_name(&**name);

@@ -9,7 +9,7 @@ use crate::{
     state::{ServiceTerms, ServiceTls},
     task::Task,
 };
-use edge_translate::{api::SecretBytes, config::parse, load::Source};
+use edge_translate::{api::SecretData, config::parse, load::Source};
 use edge_xds::hooks::{Answer, Hook, Question};
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message as _;
@@ -215,7 +215,7 @@ async fn a_service_is_reached_over_tls_by_those_it_knows() {
         .unwrap()
         .add_service(Peer::new(0, Code::Ok));
     tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-    let secret = |text: &str| SecretBytes(text.as_bytes().into());
+    let secret = |text: &str| SecretData::new(text.as_bytes());
     let with = |authority: &(String, String), identity: Option<&(String, String)>| ServiceTerms {
         tls: Some(Ok(ServiceTls {
             authorities: secret(&authority.0),

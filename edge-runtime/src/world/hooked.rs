@@ -12,7 +12,7 @@ use crate::{
 use edge_ir::{Fleet, FleetKey};
 use edge_translate::{
     Settings, Translator,
-    api::{Kind, Object, ObjectKey, SecretBytes, SecretRef},
+    api::{Kind, Object, ObjectKey, SecretData, SecretRef},
     config::extension::{ExtensionManager, ExtensionTls},
 };
 use edge_xds::{
@@ -283,7 +283,7 @@ fn texts(
     home: &str,
     translator: &Translator,
     rank: impl Fn(&str) -> Option<usize>,
-) -> Result<SecretBytes, String> {
+) -> Result<SecretData, String> {
     let key = ObjectKey::new(
         Kind::Secret,
         reference.namespace.as_deref().unwrap_or(home),

@@ -82,6 +82,14 @@ pub struct BackendEndpoint {
     pub zone: Option<Text>,
 }
 
+impl BackendEndpoint {
+    /// Its port; a path has none.
+    pub fn port(&self) -> Option<u16> {
+        let ip = self.ip.as_ref().map(|ip| ip.port);
+        ip.or(self.fqdn.as_ref().map(|fqdn| fqdn.port))
+    }
+}
+
 /// An endpoint found through DNS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -23,7 +23,7 @@ pub struct Secret {
     pub r#type: Text,
     /// The data, with `stringData` merged in as the cluster does.
     #[serde(skip_serializing_if = "is_default")]
-    pub data: BTreeMap<Text, SecretBytes>,
+    pub data: BTreeMap<Text, SecretData>,
 }
 
 /// A Secret as written.
@@ -35,7 +35,7 @@ struct Written {
     #[serde(default)]
     r#type: Text,
     #[serde(default)]
-    data: BTreeMap<Text, SecretBytes>,
+    data: BTreeMap<Text, SecretData>,
     #[serde(default)]
     string_data: BTreeMap<Text, PlainText>,
 }
@@ -59,28 +59,33 @@ impl From<Written> for Secret {
 
 /// Private bytes: shared, compared and hashed by callers, but never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct SecretBytes(pub Arc<[u8]>);
+pub struct SecretData(Arc<[u8]>);
 
-impl std::ops::Deref for SecretBytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
+impl SecretData {
+    /// These bytes, from now on private.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes themselves, for who needs them.
+    pub fn expose(&self) -> &Arc<[u8]> {
         &self.0
     }
 }
 
-impl fmt::Debug for SecretBytes {
+impl fmt::Debug for SecretData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} private bytes]", self.0.len())
     }
 }
 
-impl Serialize for SecretBytes {
+impl Serialize for SecretData {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for SecretBytes {
+impl<'de> Deserialize<'de> for SecretData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         visit_text(deserializer, |text| {
             decoded(text).map(|bytes| Self(bytes.into())).map_err(|_| {
@@ -97,10 +102,10 @@ pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, DecodeError> {
 }
 
 /// An entry of `stringData`.
-struct PlainText(SecretBytes);
+struct PlainText(SecretData);
 
 impl<'de> Deserialize<'de> for PlainText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        visit_text(deserializer, |text| Self(SecretBytes(text.as_bytes().into())))
+        visit_text(deserializer, |text| Self(SecretData(text.as_bytes().into())))
     }
 }

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
+use crate::api::cluster_settings::ClusterSettings;
 use crate::api::meta::SecretRef;
 use crate::api::route_filter::Fraction;
 use crate::api::security::authorization::Authorization;
@@ -148,6 +149,17 @@ pub struct ServiceRef {
     pub fallback: Option<bool>,
 }
 
+/// A service that a policy asks, whatever the type that names it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Services<'a> {
+    /// The one that the older form names.
+    pub older: Option<&'a ServiceRef>,
+    /// The backends, by either form.
+    pub references: Vec<&'a ServiceRef>,
+    /// Settings of the connections to them.
+    pub settings: Option<&'a ClusterSettings>,
+}
+
 /// Declares a service that a policy asks, with further fields.
 macro_rules! service {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -168,9 +180,13 @@ macro_rules! service {
         }
 
         impl $name {
-            /// The service, by either form.
-            pub fn services(&self) -> Vec<&crate::api::security::ServiceRef> {
-                self.backend_refs.iter().chain(self.backend_ref.as_deref()).collect()
+            /// The service.
+            pub fn services(&self) -> crate::api::security::Services<'_> {
+                crate::api::security::Services {
+                    older: self.backend_ref.as_deref(),
+                    references: self.backend_refs.iter().chain(self.backend_ref.as_deref()).collect(),
+                    settings: self.backend_settings.as_deref(),
+                }
             }
         }
     };

@@ -428,8 +428,7 @@ fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec
     let Some((attachments, held)) = attachments.and_then(|a| Some((a, a.held.as_deref()?))) else {
         return all;
     };
-    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    for listener in attached.map(|a| a.listener) {
+    for listener in attachments.attached().map(|a| a.listener) {
         all.extend(held.all().map(|(rule, policy)| {
             let policy = RoutePolicy {
                 listener,
@@ -461,10 +460,7 @@ fn as_uses(value: &Value) -> Option<&Uses> {
 /// Hosts that a route is on, sorted, each once. Of several of its hostnames that lead there the most specific counts;
 /// the context is that of the listener.
 fn hosts(attachments: Option<&Attachments>) -> SmallVec<[(HostId, Specificity, ContextId); 4]> {
-    let attached = attachments
-        .into_iter()
-        .flat_map(|a| &a.parents)
-        .flat_map(|p| p.verdict.iter().flatten());
+    let attached = attachments.into_iter().flat_map(Attachments::attached);
     let mut hosts: SmallVec<[_; 4]> = attached
         .flat_map(|a| a.hosts.iter().map(|h| (h.id, h.own, a.context)))
         .collect();

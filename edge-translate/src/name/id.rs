@@ -39,6 +39,21 @@ pub(crate) struct ListenerId {
     pub(crate) name: Sym,
 }
 
+impl ListenerId {
+    /// The object that it stands in.
+    pub(crate) fn holder(self) -> (Kind, Id) {
+        holder(self.gateway, self.set)
+    }
+}
+
+/// The object that listeners of a Gateway stand in: itself, or one of its ListenerSets.
+pub(crate) fn holder(gateway: Id, set: Option<Id>) -> (Kind, Id) {
+    match set {
+        Some(set) => (Kind::ListenerSet, set),
+        None => (Kind::Gateway, gateway),
+    }
+}
+
 /// An effective hostname on a listener: what becomes a virtual host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostId {

@@ -138,7 +138,7 @@ fn text<'a>(reader: &Reader<'a>, from: Referrer<'_>, to: Referent<'_>, key: &str
         }
         Keeper::Secret => {
             let secret = reader.secret(id).ok_or(Why::Missing)?;
-            under(key, secret.data.iter().map(|(key, bytes)| (&**key, &*bytes.0)))
+            under(key, secret.data.iter().map(|(key, bytes)| (&**key, &**bytes.expose())))
         }
         Keeper::TrustBundle => {
             let id = Id {

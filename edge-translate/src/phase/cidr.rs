@@ -13,7 +13,9 @@ pub(crate) fn cidr(text: &str) -> Result<AddressRange, String> {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
     };
-    let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= most);
+    // A number in Rust may have a sign and zeros in front; API servers take neither.
+    let is_plain = bits == "0" || bits.starts_with(|first| matches!(first, '1'..='9'));
+    let bits = bits.parse::<u8>().ok().filter(|bits| is_plain && *bits <= most);
     let bits = bits.ok_or_else(|| format!("the prefix length must be from 0 to {most}"))?;
     let address = match address {
         IpAddr::V4(ip) => {
@@ -50,6 +52,9 @@ mod tests {
             "::/129",
             "a/8",
             "10.0.0.0/-1",
+            "10.0.0.0/+8",
+            "10.0.0.0/08",
+            "10.0.0.0/00",
             "10.0.0.0/",
             "",
         ] {

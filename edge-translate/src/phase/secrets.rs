@@ -47,7 +47,7 @@ impl Pointer {
         }
         let name = format!("{}/{}", secret.metadata.namespace, secret.metadata.name);
         let text = |key: &str| {
-            let bytes = secret.data.get(key).map(|bytes| &**bytes).unwrap_or_default();
+            let bytes = secret.data.get(key).map(|bytes| &**bytes.expose()).unwrap_or_default();
             let text = std::str::from_utf8(bytes).map(str::trim).unwrap_or_default();
             match text.is_empty() {
                 true => Err(Flaw::Invalid(format!("no {key} found in SDS reference secret {name}"))),

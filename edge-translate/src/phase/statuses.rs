@@ -26,8 +26,6 @@ mod route;
 mod target;
 mod warning;
 
-pub(crate) use backend::backend_problem;
-
 /// The status of an object; none when it doesn't exist, nothing inside when it isn't ours to speak of.
 pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
     let mut status = of_kind(reader, kind, id)?;

@@ -142,7 +142,7 @@ fn certificate(world: &[Object], text: &str) {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "cert", "namespace": "default"},
-        "stringData": {"tls.crt": text, "tls.key": String::from_utf8_lossy(&key.unwrap())},
+        "stringData": {"tls.crt": text, "tls.key": String::from_utf8_lossy(key.unwrap().expose())},
     });
     for fleet in with(world, Some(&secret), Vec::new()).fleets.values() {
         let chains = fleet.listeners.iter().flat_map(|l| l.chains.iter());

@@ -6,8 +6,6 @@ use crate::{
     name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
     phase::{
         gateways::telemetry::Telemetry,
-        listeners::client_certificate,
-        precedence::Seniority,
         secrets::{Needs, Provided, needs},
     },
 };
@@ -212,13 +210,10 @@ fn secure(
     trust: &Trust,
 ) -> (UpstreamTls, impl Iterator<Item = Provided> + use<>) {
     let own = trust.client_certificate.and_then(|id| certificate(reader, id));
-    let defaults = reader.fleet_shape(fleet).map(|shape| &shape.backend_tls);
-    let shown = own.or_else(|| match client_certificate(reader, fleet) {
-        Shown::OfGateway(certificate) => certificate,
-        Shown::Unsaid => certificate(reader, defaults?.certificate?),
-    });
-    let asked = match defaults {
-        Some(defaults) => trust.asked.over(&defaults.asked),
+    let shape = reader.fleet_shape(fleet);
+    let shown = own.or_else(|| certificate(reader, shape?.client_certificate?));
+    let asked = match shape {
+        Some(shape) => trust.asked.over(&shape.backend_tls.asked),
         None => trust.asked.clone(),
     };
     let tls = UpstreamTls {
@@ -237,34 +232,6 @@ fn secure(
         ..trust.tls.clone()
     };
     (tls, trust.authorities.clone().into_iter().chain(shown))
-}
-
-/// What Gateways of a fleet say of the certificate that backends are shown.
-enum Shown {
-    /// Nothing.
-    Unsaid,
-    /// They name one; none where it can't be used.
-    OfGateway(Option<Provided>),
-}
-
-/// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
-fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Shown {
-    let mut gateways: Vec<_> = reader
-        .members(fleet)
-        .iter()
-        .filter_map(|id| reader.gateway_object(*id))
-        .filter(|gateway| gateway.spec.tls.is_some())
-        .collect();
-    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
-    let mut named = gateways
-        .into_iter()
-        .filter_map(|gateway| client_certificate::certificate(reader, gateway))
-        .peekable();
-    if named.peek().is_none() {
-        return Shown::Unsaid;
-    }
-    let usable = named.find_map(Result::ok);
-    Shown::OfGateway(usable.and_then(|named| certificate(reader, named.id)))
 }
 
 fn certificate(reader: &Reader<'_>, secret: Id) -> Option<Provided> {

@@ -9,7 +9,7 @@ use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, FqdnEndpoint, RoutingType, Text},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
-    phase::{hostname::authority, origin},
+    phase::origin,
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origin, Origins};
@@ -228,17 +228,20 @@ pub(crate) fn endpoints_at(slice: &api::EndpointSlice, port: u16) -> impl Iterat
     })
 }
 
-/// The name of a Service's port, by which slices know it and policies choose it; empty when it has none.
-pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
+/// A port of a Service or ServiceImport.
+pub(super) fn service_port<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a api::ServicePort> {
     let ports = match port.target.kind {
         BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
         BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,
         BackendKind::Backend | BackendKind::Custom | BackendKind::Set => return None,
     };
-    let found = ports
-        .iter()
-        .find(|p| p.port == port.port && transport(&p.protocol) == Some(port.transport))?;
-    Some(found.name.as_deref().unwrap_or(""))
+    let mut ports = ports.iter();
+    ports.find(|p| p.port == port.port && transport(&p.protocol) == Some(port.transport))
+}
+
+/// The name of a Service's port, by which slices know it and policies choose it; empty when it has none.
+pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
+    Some(service_port(reader, port)?.name.as_deref().unwrap_or(""))
 }
 
 /// Whether an endpoint is used: `serving` and `terminating` where both are known, `ready` otherwise. One that doesn't
@@ -295,15 +298,4 @@ pub(super) fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
         hostname: hostname.map(Into::into),
         ..endpoint_at(address, EndpointHealth::Serving)
     })
-}
-
-/// The authority by which a Backend is asked where no request tells one: the host of the first endpoint that has one, else
-/// its own name.
-pub(crate) fn asked_as(backend: &api::Backend) -> String {
-    let named = backend.spec.endpoints.iter().find_map(|endpoint| {
-        let name = endpoint.fqdn.as_ref().map(|fqdn| authority(fqdn.relative(), fqdn.port));
-        name.or_else(|| endpoint.ip.as_ref().map(|ip| authority(&ip.address, ip.port)))
-    });
-    let metadata = &backend.metadata;
-    named.unwrap_or_else(|| format!("{}.{}", metadata.name, metadata.namespace))
 }

@@ -10,8 +10,11 @@ use super::{
 use crate::{
     api::RoutingType,
     engine::reader::Reader,
-    name::FleetId,
-    phase::backends::defaults::{self, TlsDefaults},
+    name::{FleetId, Id},
+    phase::{
+        backends::defaults::{self, TlsDefaults},
+        listeners::client_certificate,
+    },
     settings::Platform,
 };
 use edge_ir::{FleetSettings, IpFamily, PlaceDatabases, ReadyListener, pod_port};
@@ -31,6 +34,8 @@ pub(crate) struct FleetShape {
     /// How they speak TLS to backends, where nobody says otherwise. What can't be honoured refuses these backends, and
     /// stands here as nothing.
     pub(crate) backend_tls: TlsDefaults,
+    /// The certificate that they show to backends which ask for none of their own, by its Secret.
+    pub(crate) client_certificate: Option<Id>,
     /// What they know of where addresses are; nothing where nobody says.
     pub(crate) places: Option<Arc<PlaceDatabases>>,
     /// What they tell, and whom.
@@ -60,14 +65,16 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         }),
         preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
     };
+    let backend_tls = proxy
+        .and_then(|proxy| defaults::of_fleet(reader, fleet, proxy).ok())
+        .unwrap_or_default();
     Some(FleetShape {
         settings: Arc::new(settings),
         routing: proxy.and_then(|p| p.spec.routing_type.clone()).unwrap_or_default(),
         ports: PortMapping::of(reader, fleet),
         filter_order: proxy.map(filter_order::moves).unwrap_or_default(),
-        backend_tls: proxy
-            .and_then(|proxy| defaults::of_fleet(reader, fleet, proxy).ok())
-            .unwrap_or_default(),
+        client_certificate: client_certificate::of_fleet(reader, fleet, backend_tls.certificate),
+        backend_tls,
         places: places::databases(proxy).ok().map(Arc::new),
         telemetry: Arc::new(telemetry),
     })

@@ -304,6 +304,7 @@ fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
     let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
         return Err(format!("secret {name} must contain tls.crt and tls.key"));
     };
+    let (chain, key) = (chain.expose(), key.expose());
     let leaf = pem::read_leaf(chain).map_err(|e| match e {
         pem::Error::NotPem => {
             format!("{name} must contain valid tls.crt and tls.key, unable to decode pem data in tls.crt")
@@ -337,7 +338,7 @@ fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
             name: name.into(),
             content: SecretContent::Certificate {
                 chain: chain.into(),
-                key: SecretBytes::new(Arc::clone(&key.0)),
+                key: SecretBytes::new(Arc::clone(key)),
             },
             origins: Arc::new([origin]),
         })),

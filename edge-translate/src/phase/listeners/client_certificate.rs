@@ -11,6 +11,8 @@ use super::{
 use crate::{
     api::{self, Kind},
     engine::reader::Reader,
+    name::{FleetId, Id},
+    phase::precedence::Seniority,
     status::{Condition, sentence},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -56,6 +58,23 @@ fn resolved_refs(flaws: Vec<Flaw>) -> Condition {
             .join(" "),
     };
     Condition::no("ResolvedRefs", reasons, message)
+}
+
+/// The certificate that a fleet shows to backends, by its Secret: that of its oldest Gateway that has a usable one, and
+/// another where none names one.
+pub(crate) fn of_fleet(reader: &Reader<'_>, fleet: FleetId, otherwise: Option<Id>) -> Option<Id> {
+    let members = reader.members(fleet).iter();
+    let mut gateways: Vec<_> = members
+        .filter_map(|id| reader.gateway_object(*id))
+        .filter(|gateway| gateway.spec.tls.is_some())
+        .collect();
+    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
+    let named = gateways.into_iter().filter_map(|gateway| certificate(reader, gateway));
+    let mut named = named.peekable();
+    match named.peek() {
+        Some(_) => named.find_map(Result::ok).map(|certificate| certificate.id),
+        None => otherwise,
+    }
 }
 
 /// A Gateway's certificate, or why it can't be used; none when it names none.

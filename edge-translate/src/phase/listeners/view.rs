@@ -11,7 +11,10 @@ use crate::{
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
-        policies::effective::{self, Inherited},
+        policies::{
+            attachment::{self, Held},
+            effective::{self, Inherited},
+        },
     },
 };
 use edge_ir::{Origins, RouteTableName, Told};
@@ -74,16 +77,16 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     let listeners = reader.listeners(*fleet)?;
     let all: Vec<&ListenerState> = listeners.all().collect();
     let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
-    let policies = effective::parent(reader, Kind::Gateway, gateway);
-    let mut of_sets: BTreeMap<Id, effective::Parent> = BTreeMap::new();
+    let of_gateway = effective::of_gateway(reader, gateway);
+    let mut of_sets: BTreeMap<Id, Held> = BTreeMap::new();
     let listeners = mine
         .all()
         .map(|(state, spec)| {
             let set = state.id.set.map(|set| {
-                let of_set = || effective::parent(reader, Kind::ListenerSet, set);
+                let of_set = || attachment::held(reader, Kind::ListenerSet, set);
                 &*of_sets.entry(set).or_insert_with(of_set)
             });
-            let inherited = effective::inherited(reader, (state, spec), &policies, set);
+            let inherited = effective::inherited(reader, (state, spec), &of_gateway, set);
             view(state, spec, inherited, &all)
         })
         .collect();

@@ -93,42 +93,34 @@ impl Inherited {
     }
 }
 
-/// Who holds a Gateway or ListenerSet, for all of its listeners.
+/// What a Gateway decides for all of its listeners.
 #[derive(Clone, Debug)]
-pub(crate) struct Parent {
+pub(crate) struct OfGateway {
     held: Held,
-    /// What extensions may do in the fleet; for a Gateway alone.
+    /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
-    /// Who encrypts what goes to backends in the fleet; for a Gateway alone.
+    /// Who encrypts what goes to backends in the fleet.
     encryption: Encryption,
-    /// The name under which clusters of the fleet are counted; for a Gateway alone.
+    /// The name under which clusters of the fleet are counted.
     stat_name: Option<Arc<str>>,
-    /// What databases of the fleet tell; for a Gateway alone.
+    /// What databases of the fleet tell.
     known: Known,
-    /// What rules read too early in the fleet; for a Gateway alone.
+    /// What rules read too early in the fleet.
     early: ReadTooEarly,
 }
 
-/// What policies say of a Gateway or ListenerSet.
-pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
-    Parent {
-        held: attachment::held(reader, kind, id),
-        stat_name: (kind == Kind::Gateway)
-            .then(|| telemetry::cluster_stat_name(reader, id))
-            .flatten(),
-        allowed: (kind == Kind::Gateway).then(|| Allowed::of(reader, id)).flatten(),
-        known: match kind {
-            Kind::Gateway => whereabouts::known(reader, id),
-            _ => Ok(Arc::default()),
+/// Reads what a Gateway decides.
+pub(crate) fn of_gateway(reader: &Reader<'_>, id: Id) -> OfGateway {
+    OfGateway {
+        held: attachment::held(reader, Kind::Gateway, id),
+        allowed: Allowed::of(reader, id),
+        encryption: match defaults::refusal(reader, id) {
+            Some(_) => Encryption::Nobody,
+            None => Encryption::Proxy,
         },
-        early: match kind {
-            Kind::Gateway => early(reader, id),
-            _ => ReadTooEarly::default(),
-        },
-        encryption: match kind == Kind::Gateway && defaults::refusal(reader, id).is_some() {
-            true => Encryption::Nobody,
-            false => Encryption::Proxy,
-        },
+        stat_name: telemetry::cluster_stat_name(reader, id),
+        known: whereabouts::known(reader, id),
+        early: early(reader, id),
     }
 }
 
@@ -143,10 +135,10 @@ fn early(reader: &Reader<'_>, gateway: Id) -> ReadTooEarly {
 pub(crate) fn inherited(
     reader: &Reader<'_>,
     (listener, spec): (&ListenerState, &api::Listener),
-    gateway: &Parent,
-    set: Option<&Parent>,
+    gateway: &OfGateway,
+    set: Option<&Held>,
 ) -> Inherited {
-    let own = &set.unwrap_or(gateway).held;
+    let own = set.unwrap_or(&gateway.held);
     let policies: SmallVec<[PolicyId; 1]> = attachment::of_routes()
         .filter_map(|kind| {
             let of_own = own.part(kind, listener.id.name).or(own.whole(kind));

@@ -10,14 +10,14 @@ use super::{
     merge,
     policy::Standing,
     traffic::Problems,
-    written::{homed, is_free, own_fields},
+    written::{homed, is_free, merged, own_fields, owner},
 };
 use crate::{
     api::{Generic, Kind, MergeType, Object},
     engine::reader::Reader,
     load::typed::typed,
     name::{BackendId, BackendPort, Extending, Extension, ExtensionId, Id, OutsideService, Streams},
-    phase::{backends::set, precedence::Seniority},
+    phase::{backends::asked, precedence::Seniority},
     status::ended,
 };
 use edge_ir::{FilterEffect, FilterInstance};
@@ -32,6 +32,8 @@ mod script;
 mod wasm;
 
 pub(crate) use allowed::Allowed;
+
+const KIND: Kind = Kind::EdgeExtensionPolicy;
 
 /// A policy, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +120,7 @@ struct Run {
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ExtensionPolicy> {
     let object = object(reader, id)?;
-    let (owner, merge_type) = (owner(object), &object.spec["mergeType"]);
+    let (owner, merge_type) = (owner(KIND, object), &object.spec["mergeType"]);
     let draft = match is_free(object) {
         true => draft(reader, &owner, merge_type, own_fields(object)),
         false => draft(reader, &owner, merge_type, &homed(object)),
@@ -144,29 +146,18 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ExtensionPolicy> {
 /// What a policy says under that of a parent, if it merges with one.
 pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Arc<Draft>> {
     let own = reader.extension_policy(policy)?;
-    let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
+    let Some((how, parent)) = merge::over(&own.merge, parent) else {
         return Some(Arc::clone(&own.draft));
     };
-    let (above, below) = (object(reader, policy)?, object(reader, parent)?);
-    let mut both = homed(below);
-    merge::lay(&mut both, homed(above), how);
-    let owner = format!("{}+{}", owner(above), owner(below));
+    let (both, owner) = merged(KIND, object(reader, policy)?, object(reader, parent)?, how);
     Some(Arc::new(draft(reader, &owner, &Value::Null, &both)))
 }
 
 fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
-    match reader.object(Kind::EdgeExtensionPolicy, id)? {
+    match reader.object(KIND, id)? {
         Object::EdgeExtensionPolicy(policy) => Some(policy),
         _ => None,
     }
-}
-
-/// Whose filters are those of a policy.
-fn owner(policy: &Generic) -> String {
-    format!(
-        "edgeextensionpolicy/{}/{}",
-        policy.metadata.namespace, policy.metadata.name
-    )
 }
 
 /// Most entries of a list.
@@ -179,23 +170,15 @@ fn draft<'a>(
     fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
 ) -> Draft {
     let mut draft = Draft::default();
-    let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
-    if !is_known {
-        let fault = format!("MergeType: {merge_type} is not StrategicMerge or JSONMerge.");
-        draft.faults.push(fault);
+    if let Some(fault) = merge::fault_of(merge_type) {
+        draft.faults.push(format!("MergeType: {fault}."));
     }
-    for (field, list) in fields {
-        let read: fn(&Reader<'_>, Place<'_>, &Value) -> Result<Read, Arc<str>> = match field.as_str() {
-            "extProc" => processor::read,
-            "lua" => script::read,
-            "dynamicModule" => native::read,
-            "wasm" => wasm::read,
-            _ => {
-                draft.faults.push(format!("Spec: spec.{field}: unknown field."));
-                continue;
-            }
+    for (field, value) in fields {
+        let Some(list) = List::named(field) else {
+            draft.faults.push(format!("Spec: spec.{field}: unknown field."));
+            continue;
         };
-        let (entries, is_list) = match list {
+        let (entries, is_list) = match value {
             Value::Null => (&[][..], true),
             Value::Array(entries) => (entries.as_slice(), true),
             one => (std::slice::from_ref(one), false),
@@ -205,11 +188,11 @@ fn draft<'a>(
             draft.faults.push(fault);
         }
         for (index, entry) in entries.iter().enumerate() {
-            let place = Place { owner, field, index };
+            let place = Place { owner, list, index };
             draft.entries.push(Entry {
-                missing: missing(field, entry),
+                missing: list.missing(entry),
                 read: match is_list {
-                    true => read(reader, place, entry),
+                    true => place.read(reader, entry),
                     false => Err(format!("Spec: spec.{field} must be a list.").into()),
                 },
             });
@@ -219,12 +202,38 @@ fn draft<'a>(
     draft
 }
 
-/// Only a module in a sandbox and a service may be missing, and only where they say so. Told from what is written, so
-/// that no slip elsewhere in the entry opens or closes more.
-fn missing(field: &str, entry: &Value) -> Missing {
-    match matches!(field, "wasm" | "extProc") && entry["failOpen"] == Value::Bool(true) {
-        true => Missing::PassedOn,
-        false => Missing::Refused,
+/// A list of entries.
+#[derive(Clone, Copy)]
+enum List {
+    ExtProc,
+    Lua,
+    DynamicModule,
+    Wasm,
+}
+
+impl List {
+    fn named(field: &str) -> Option<Self> {
+        let all = [Self::ExtProc, Self::Lua, Self::DynamicModule, Self::Wasm];
+        all.into_iter().find(|list| list.words().0 == field)
+    }
+
+    /// Its field, what messages call it, and what names of filters do.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::ExtProc => ("extProc", "ExtProc", "extproc"),
+            Self::Lua => ("lua", "Lua", "lua"),
+            Self::DynamicModule => ("dynamicModule", "DynamicModule", "dynamic-module"),
+            Self::Wasm => ("wasm", "Wasm", "wasm"),
+        }
+    }
+
+    /// Only a module in a sandbox and a service may be missing, and only where they say so. Told from what is written, so
+    /// that no slip elsewhere in the entry opens or closes more.
+    fn missing(self, entry: &Value) -> Missing {
+        match self {
+            Self::Wasm | Self::ExtProc if entry["failOpen"] == Value::Bool(true) => Missing::PassedOn,
+            _ => Missing::Refused,
+        }
     }
 }
 
@@ -232,35 +241,31 @@ fn missing(field: &str, entry: &Value) -> Missing {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     owner: &'a str,
-    field: &'a str,
+    list: List,
     index: usize,
 }
 
 impl Place<'_> {
-    /// What messages call its list.
-    fn area(self) -> &'static str {
-        match self.field {
-            "extProc" => "ExtProc",
-            "lua" => "Lua",
-            "wasm" => "Wasm",
-            _ => "DynamicModule",
+    fn read(self, reader: &Reader<'_>, entry: &Value) -> Result<Read, Arc<str>> {
+        match self.list {
+            List::ExtProc => processor::read(reader, self, entry),
+            List::Lua => script::read(reader, self, entry),
+            List::DynamicModule => native::read(reader, self, entry),
+            List::Wasm => wasm::read(reader, self, entry),
         }
     }
 
     /// Whose a filter of it is. Numbers of two digits are in order as text.
     fn owner(self) -> Arc<str> {
-        let list = match self.field {
-            "dynamicModule" => "dynamic-module".to_owned(),
-            other => other.to_ascii_lowercase(),
-        };
-        format!("{}/{list}/{:02}", self.owner, self.index).into()
+        let (.., word) = self.list.words();
+        format!("{}/{word}/{:02}", self.owner, self.index).into()
     }
 
     /// The entry as its type has it.
     fn parse<T: DeserializeOwned>(self, entry: &Value) -> Result<T, Arc<str>> {
         typed(entry).map_err(|error| {
-            let (area, field, index) = (self.area(), self.field, self.index);
-            format!("{area}: {}.", error.under(&format!("spec.{field}[{index}]"))).into()
+            let (field, area, _) = self.list.words();
+            format!("{area}: {}.", error.under(&format!("spec.{field}[{}]", self.index))).into()
         })
     }
 
@@ -304,24 +309,16 @@ impl Draft {
     pub(crate) fn extending(&self, reader: &Reader<'_>, allowed: Option<&Allowed>) -> Extending {
         let none = Allowed::default();
         let allowed = allowed.unwrap_or(&none);
-        let runs = |entry: &Entry| entry.judge(reader, allowed).is_ok();
-        if let Some(whole) = self.whole
-            && self.entries.iter().all(runs)
-        {
-            return Extending::Policy(whole);
-        }
-        if !self.faults.is_empty() {
+        let runs = |entry: &&Entry| entry.judge(reader, allowed).is_ok();
+        let (running, idle): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(runs);
+        let must_run = |entry: &&Entry| entry.missing == Missing::Refused;
+        if !self.faults.is_empty() || idle.iter().any(must_run) {
             return Extending::Refused;
         }
-        let mut runs = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            match entry.run(reader, allowed) {
-                Ok(run) => runs.push(run),
-                Err(_) if entry.missing == Missing::Refused => return Extending::Refused,
-                Err(_) => {}
-            }
-        }
-        Extending::Policy(self.of_runs(reader, runs))
+        let whole = self.whole.filter(|_| idle.is_empty());
+        let run = |entry: &Entry| entry.read.as_ref().ok()?.run(allowed).ok();
+        let of_those = || self.of_runs(reader, running.into_iter().filter_map(run).collect());
+        Extending::Policy(whole.unwrap_or_else(of_those))
     }
 
     /// How it stands in a fleet: what is wrong with it, or what it waits for and what becomes of requests until then.
@@ -405,7 +402,7 @@ impl Entry {
     /// Whether it runs in a fleet.
     fn judge(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<(), Idle> {
         match self.read.as_ref().map_err(Arc::clone)? {
-            Read::Processor { backend, .. } => match set::refusal(reader, backend.port) {
+            Read::Processor { backend, .. } => match asked::refusal(reader, backend.port) {
                 Some(why) => Err(Idle::Faulty(format!("ExtProc: {}", ended(why)).into())),
                 None => Ok(()),
             },
@@ -414,12 +411,6 @@ impl Entry {
             Read::Awaited(what) => Err(Idle::Waiting(Arc::clone(what))),
             Read::Native(wanted) => Ok(wanted.among(allowed).map(drop)?),
         }
-    }
-
-    /// What runs it in a fleet, or why nothing can.
-    fn run(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<Run, Idle> {
-        self.judge(reader, allowed)?;
-        self.read.as_ref().map_err(Arc::clone)?.run(allowed)
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::{
     api::{BackendTrafficPolicySpec, MergeType, load_balancer::LoadBalancerType},
     load::typed::typed,
+    name::Id,
 };
 use serde_json::{Map, Value};
 
@@ -52,6 +53,22 @@ const UNFIT: [(&str, &str, &[&str]); 3] = [
         &["ConsistentHash", "BackendUtilization"],
     ),
 ];
+
+/// Whether a policy that says this of itself is laid over that of a parent.
+pub(super) fn is_merge(how: &MergeType) -> bool {
+    matches!(how, MergeType::StrategicMerge | MergeType::JsonMerge)
+}
+
+/// How a policy is laid over that of a parent, and over which; none where it stands alone.
+pub(super) fn over(how: &Option<MergeType>, parent: Option<Id>) -> Option<(&MergeType, Id)> {
+    how.as_ref().filter(|how| is_merge(how)).zip(parent)
+}
+
+/// Why a policy is invalid that says so of itself; none where it isn't.
+pub(super) fn fault_of(merge_type: &Value) -> Option<String> {
+    let is_known = merge_type.as_str().is_some_and(|how| is_merge(&how.into()));
+    (!is_known && !merge_type.is_null()).then(|| format!("{merge_type} is not StrategicMerge or JSONMerge"))
+}
 
 /// The spec of both together; none if it can't be written down, which only a bug could bring about.
 pub(super) fn merged(

@@ -2,6 +2,7 @@
 
 use super::{
     extension::{self, Allowed},
+    merge,
     security::{self, Unsettled},
     traffic,
 };
@@ -56,7 +57,7 @@ pub(crate) fn profile<'a>(reader: &Reader<'a>, policy: PolicyId) -> Option<Profi
 /// Whether a policy merges into that of a parent.
 pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
     let how = profile(reader, policy).and_then(|profile| profile.merge);
-    matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
+    how.is_some_and(merge::is_merge)
 }
 
 /// How a policy stands under a Gateway.

@@ -17,7 +17,7 @@ pub(crate) fn name(reader: &Reader<'_>, named: SecretKey) -> SecretName {
 
 /// The text as it stands in the Secret; none where it isn't there or empty.
 pub(crate) fn text<'a>(reader: &Reader<'a>, named: SecretKey) -> Option<&'a [u8]> {
-    let text = &*reader.secret(named.id)?.data.get(named.key)?.0;
+    let text = &**reader.secret(named.id)?.data.get(named.key)?.expose();
     let text = match named.form {
         SecretForm::Bytes => text,
         // A line break at the end comes from the tool that wrote the Secret.

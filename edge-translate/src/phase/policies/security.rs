@@ -9,7 +9,7 @@ use super::{
     filter_list::FilterList,
     merge,
     traffic::Problems,
-    written::{homed, is_free, own_fields},
+    written::{homed, is_free, merged, own_fields, owner},
 };
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
@@ -17,7 +17,7 @@ use crate::{
     load::typed::typed_fields,
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{
-        backends::set,
+        backends::asked,
         gateways::filter_order::{self, ReadTooEarly},
         precedence::Seniority,
         routes::is_token,
@@ -39,11 +39,14 @@ mod authorization;
 mod browsers;
 mod credentials;
 mod ext_auth;
+mod fetching;
 mod key_set;
 mod oidc;
 mod places;
 pub(crate) mod signing;
 mod tokens;
+
+const KIND: Kind = Kind::SecurityPolicy;
 
 /// What a policy says, or why nobody knows that.
 pub(crate) type Settled = Result<SecurityId, Unsettled>;
@@ -92,7 +95,7 @@ fn alone(reader: &Reader<'_>, object: &Arc<Generic>) -> (Settled, Vec<BackendPor
     if let Some(known) = reader.security_alike(hash, is_alike) {
         return (Ok(known), Vec::new());
     }
-    let (owner, merge_type) = (owner(object), &object.spec["mergeType"]);
+    let (owner, merge_type) = (owner(KIND, object), &object.spec["mergeType"]);
     if !is_free(object) {
         return settle(reader, &owner, merge_type, &homed(object));
     }
@@ -117,26 +120,18 @@ fn hash_of<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>) -> u64 {
 /// What a policy says under that of a parent, if it merges with one.
 pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Settled> {
     let own = reader.security_policy(policy)?;
-    let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
+    let Some((how, parent)) = merge::over(&own.merge, parent) else {
         return Some(own.settled.clone());
     };
-    let (above, below) = (object(reader, policy)?, object(reader, parent)?);
-    let mut both = homed(below);
-    merge::lay(&mut both, homed(above), how);
-    let owner = format!("{}+{}", owner(above), owner(below));
-    Some(settle(reader, &owner.into(), &Value::Null, &both).0)
+    let (both, owner) = merged(KIND, object(reader, policy)?, object(reader, parent)?, how);
+    Some(settle(reader, &owner, &Value::Null, &both).0)
 }
 
 fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Arc<Generic>> {
-    match reader.object(Kind::SecurityPolicy, id)? {
+    match reader.object(KIND, id)? {
         Object::SecurityPolicy(policy) => Some(policy),
         _ => None,
     }
-}
-
-/// Whose filters are those of a policy.
-fn owner(policy: &Generic) -> Arc<str> {
-    format!("securitypolicy/{}/{}", policy.metadata.namespace, policy.metadata.name).into()
 }
 
 /// What fields say, and the backends that are asked then.
@@ -147,12 +142,8 @@ fn settle<'a>(
     fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
 ) -> (Settled, Vec<BackendPort>) {
     let mut problems = Problems::default();
-    let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
-    if !is_known {
-        problems.add(
-            "MergeType",
-            format_args!("{merge_type} is not StrategicMerge or JSONMerge"),
-        );
+    if let Some(fault) = merge::fault_of(merge_type) {
+        problems.add("MergeType", fault);
     }
     let mut guards = Guards {
         filters: FilterList::new(reader),
@@ -368,7 +359,7 @@ pub(crate) fn closes_streams(reader: &Reader<'_>, policy: Id, transport: PortPro
 pub(super) fn fault_of_backends(reader: &Reader<'_>, security: SecurityId) -> Option<Arc<str>> {
     let security = reader.security(security);
     let mut backends = security.backends.iter();
-    let refused = backends.find_map(|backend| set::refusal(reader, backend.port))?;
+    let refused = backends.find_map(|backend| asked::refusal(reader, backend.port))?;
     Some(format!("Backend: {}", ended(refused)).into())
 }
 

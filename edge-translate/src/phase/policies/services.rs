@@ -4,19 +4,20 @@
 //! (`routes/bound`), as for the backends of routes.
 
 use crate::{
-    api::{self, BackendType, Kind, ServiceType, cluster_settings::ClusterSettings, security::ServiceRef},
+    api::{
+        self, Kind,
+        cluster_settings::ClusterSettings,
+        security::{ServiceRef, Services},
+    },
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
+    name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant},
     phase::{
-        backends::{endpoints::asked_as, set},
+        backends::{asked::asked, set},
         policies::traffic::{self, Problems},
         reference::{Referent, Referrer, is_permitted},
-        statuses::backend_problem,
     },
-    settings::Feature,
-    world::transport,
 };
-use edge_ir::{AppProtocol, PortProtocol, RetryPolicy, Timeout};
+use edge_ir::{AppProtocol, RetryPolicy, Timeout};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A service, and how it is asked.
@@ -36,8 +37,7 @@ pub(super) struct Asked<'a> {
     pub(super) area: &'a str,
     /// How it is spoken to, unless it says otherwise.
     pub(super) protocol: AppProtocol,
-    pub(super) references: &'a [&'a ServiceRef],
-    pub(super) settings: Option<&'a ClusterSettings>,
+    pub(super) services: Services<'a>,
     /// Longest wait for an answer. A try has no limit of its own, so it can't have a shorter one; where this is absent,
     /// the policy's status says that such a limit has no effect.
     pub(super) wait: Option<Timeout>,
@@ -63,7 +63,7 @@ pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Prob
 
 /// What is asked of the connections to a service, and when it is asked again.
 pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
-    let Some(settings) = asked.settings else {
+    let Some(settings) = asked.services.settings else {
         return Default::default();
     };
     retries(asked.area, settings, asked.wait, problems);
@@ -72,7 +72,7 @@ pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, 
 
 /// All references as one backend, and the host of the first.
 fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<str>), String> {
-    let found = asked.references.iter().map(|named| {
+    let found = asked.services.references.iter().map(|named| {
         let (backend, host) = backend(reader, asked.by, named, asked.protocol)?;
         let member = SetMember {
             port: backend.port,
@@ -84,7 +84,7 @@ fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<st
     let mut found = found.collect::<Result<Vec<_>, String>>()?;
     found.retain(|(_, member, _)| member.weight > 0);
     let Some((first, _, host)) = found.first() else {
-        return Err(match asked.references {
+        return Err(match asked.services.references.as_slice() {
             [] => "at least one of backendRefs must be set".to_owned(),
             _ => "the weight of one of backendRefs must not be 0".to_owned(),
         });
@@ -135,9 +135,23 @@ fn endpoint_kinds(reader: &Reader<'_>, port: BackendPort) -> BTreeSet<EndpointKi
     backend.spec.endpoints.iter().map(kind).collect()
 }
 
-/// Whether a proxy knows a status, and it says that a request failed.
-pub(super) fn is_of_errors(status: u16) -> bool {
-    matches!(status, 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 500..=508 | 510 | 511)
+/// Says that the older form of naming a service isn't followed.
+pub(super) fn refuse_older(area: &str, services: &Services<'_>, problems: &mut Problems) {
+    if services.older.is_some() {
+        problems.add(area, "BackendRefs must be used, backendRef is not supported");
+    }
+}
+
+/// The status of requests that fail because a service says nothing: one that proxies know, and that says so.
+pub(super) fn status_on_error(area: &str, written: Option<u16>, usual: u16, problems: &mut Problems) -> u16 {
+    let status = written.unwrap_or(usual);
+    if !matches!(status, 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 500..=508 | 510 | 511) {
+        problems.add(
+            area,
+            format_args!("statusOnError {status} is not the status of an error"),
+        );
+    }
+    status
 }
 
 /// Refuses what tries of the proxy's own requests can't be told.
@@ -191,91 +205,6 @@ fn backend(
         kind,
         id: reader.id(namespace, name),
     };
-    let (port, spoken, host) = match kind {
-        BackendKind::Service => {
-            let service = reader.service(target.id);
-            let service = service.ok_or_else(|| format!("service {namespace}/{name} not found"))?;
-            if service.spec.r#type == ServiceType::ExternalName {
-                return Err(format!(
-                    "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend; use an \
-                     Edge Gateway Backend resource with an FQDN endpoint instead"
-                ));
-            }
-            let found = port_of(reference, &service.spec.ports, namespace)?;
-            (
-                found.port,
-                found.app_protocol.as_deref(),
-                format!("{name}.{namespace}:{}", found.port),
-            )
-        }
-        BackendKind::ServiceImport => {
-            let import = reader.service_import(target.id);
-            let import = import.ok_or_else(|| format!("serviceimport {namespace}/{name} not found"))?;
-            let found = port_of(reference, &import.spec.ports, namespace)?;
-            (
-                found.port,
-                found.app_protocol.as_deref(),
-                format!("{name}.{namespace}:{}", found.port),
-            )
-        }
-        // No reference names a set, and none to a service an object that isn't ours.
-        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => {
-            let backend = own(reader, target)?;
-            let mut spoken = backend.spec.app_protocols.iter().map(|protocol| protocol.as_str());
-            let spoken = spoken.find(|protocol| is_http2(protocol));
-            (0, spoken, asked_as(backend))
-        }
-    };
-    let port = BackendPort {
-        target,
-        port,
-        transport: PortProtocol::Tcp,
-    };
-    let protocol = match spoken.is_some_and(is_http2) {
-        true => AppProtocol::Http2,
-        false => protocol,
-    };
-    let backend = BackendId {
-        port,
-        protocol,
-        variant: VariantId::OWN,
-    };
+    let (backend, host) = asked(reader, target, reference.port, protocol)?;
     Ok((backend, host.into()))
-}
-
-fn is_http2(app_protocol: &str) -> bool {
-    matches!(app_protocol, "kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc")
-}
-
-fn port_of<'p>(
-    reference: &ServiceRef,
-    ports: &'p [api::ServicePort],
-    namespace: &str,
-) -> Result<&'p api::ServicePort, String> {
-    let Some(port) = reference.port.filter(|port| *port > 0) else {
-        return Err("a valid port number corresponding to a port on the Service must be specified".to_owned());
-    };
-    let is_it = |p: &&api::ServicePort| p.port == port && transport(&p.protocol) == Some(PortProtocol::Tcp);
-    let found = ports.iter().find(is_it);
-    found.ok_or_else(|| format!("TCP Port {port} not found on service {namespace}/{}", reference.name))
-}
-
-fn own<'a>(reader: &Reader<'a>, target: Target) -> Result<&'a api::Backend, String> {
-    let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
-    if reader.settings().backend_api == Feature::Disabled {
-        return Err(format!(
-            "resource {name} of type Backend cannot be used since Backend is disabled in Edge Gateway configuration"
-        ));
-    }
-    let backend = reader.backend(target.id);
-    let backend = backend.ok_or_else(|| format!("backend {namespace}/{name} not found"))?;
-    if let Some(problem) = backend_problem(backend, reader.settings()) {
-        return Err(problem.message);
-    }
-    if backend.spec.r#type == BackendType::DynamicResolver {
-        return Err(format!(
-            "backend {namespace}/{name} takes its host from requests, and none leads there"
-        ));
-    }
-    Ok(backend)
 }

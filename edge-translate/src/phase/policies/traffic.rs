@@ -90,7 +90,7 @@ fn alone(reader: &Reader<'_>, object: &Arc<BackendTrafficPolicy>) -> Settled {
 /// What a policy says under that of a parent, if it merges with one.
 pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Settled> {
     let own = reader.traffic_policy(policy)?;
-    let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
+    let Some((how, parent)) = merge::over(&own.merge, parent) else {
         return Some(own.settled.clone());
     };
     let below = reader.backend_traffic_policy(parent)?;

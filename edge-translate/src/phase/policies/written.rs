@@ -1,8 +1,9 @@
 //! What a policy says besides what it is for, as it was written, with the home of each reference.
 
 use super::merge;
-use crate::api::Generic;
+use crate::api::{Generic, Kind, MergeType};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// Fields that hold references, or lists of them.
 const REFERENCES: [&str; 9] = [
@@ -34,6 +35,19 @@ pub(super) fn homed(policy: &Generic) -> Map<String, Value> {
         .values_mut()
         .for_each(|value| settle(value, &policy.metadata.namespace));
     fields
+}
+
+/// Whose filters are those of a policy.
+pub(super) fn owner(kind: Kind, policy: &Generic) -> Arc<str> {
+    let (kind, metadata) = (kind.as_str().to_ascii_lowercase(), &policy.metadata);
+    format!("{kind}/{}/{}", metadata.namespace, metadata.name).into()
+}
+
+/// What a policy says laid over that of a parent, and whose filters those of both are.
+pub(super) fn merged(kind: Kind, above: &Generic, below: &Generic, how: &MergeType) -> (Map<String, Value>, Arc<str>) {
+    let mut both = homed(below);
+    merge::lay(&mut both, homed(above), how);
+    (both, format!("{}+{}", owner(kind, above), owner(kind, below)).into())
 }
 
 /// Whether a policy refers to nothing, so that it says the same wherever it stands.

@@ -2,9 +2,9 @@
 //! decide for it there.
 
 use crate::{
-    api::{FromNamespaces, Kind, Metadata, ParentReference, Protocol, Text, text::Hostname},
+    api::{FromNamespaces, Metadata, ParentReference, Protocol, Text, text::Hostname},
     engine::reader::Reader,
-    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Sym},
+    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Sym, holder},
     phase::{
         gateways::gateway::Gateway,
         hostname::{self, Specificity},
@@ -53,10 +53,7 @@ pub(crate) struct Parent {
 impl Parent {
     /// The parent as the ancestor of a policy on the route.
     pub(crate) fn ancestor(&self) -> Ancestor {
-        let (kind, id) = match self.set {
-            Some(set) => (Kind::ListenerSet, set),
-            None => (Kind::Gateway, self.gateway),
-        };
+        let (kind, id) = holder(self.gateway, self.set);
         Ancestor {
             section: self.section,
             ..Ancestor::object(kind, id)
@@ -109,9 +106,32 @@ struct Subject<'a> {
     kind: RouteKind,
     namespace: &'a str,
     parents: &'a [Arc<ParentReference>],
-    hostnames: &'a [Text],
+    /// Its hostnames, without what is none; all hosts where it says nothing.
+    hostnames: SmallVec<[Own<'a>; 1]>,
     /// Policies on itself.
     held: Held,
+}
+
+/// A hostname of a route.
+struct Own<'a> {
+    /// In lower case.
+    text: Cow<'a, str>,
+    specificity: Specificity,
+}
+
+impl<'a> Own<'a> {
+    /// The API server would refuse what is no hostname, and its virtual host could take the name of another.
+    fn read(written: &'a str) -> Option<Self> {
+        let text = match written.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(written.to_lowercase()),
+            false => Cow::Borrowed(hostname::text(Some(written))),
+        };
+        let is_hostname = text == hostname::ANY || Hostname::parse(&text).is_ok();
+        is_hostname.then(|| Self {
+            specificity: Specificity::of(&text),
+            text,
+        })
+    }
 }
 
 /// What a route says about where it attaches: itself, its parents, its hostnames.
@@ -142,43 +162,39 @@ fn written<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Written<'a>> {
     })
 }
 
-fn lower(hostname: &str) -> Cow<'_, str> {
-    match hostname.bytes().any(|b| b.is_ascii_uppercase()) {
-        true => Cow::Owned(hostname.to_lowercase()),
-        false => Cow::Borrowed(hostname),
-    }
-}
-
-/// Whether a hostname of a route, in lower case, is one. The API server would refuse what isn't, and its virtual host
-/// could take the name of another.
-fn is_hostname(own: &str) -> bool {
-    own == hostname::ANY || Hostname::parse(own).is_ok()
-}
-
 /// Hostnames of a route that attachment passes over.
 pub(crate) fn bad_hostnames<'a>(reader: &Reader<'a>, route: RouteId) -> Vec<&'a str> {
     let hostnames = written(reader, route).map(|(_, _, hostnames)| hostnames);
-    let bad = |own: &&str| !is_hostname(hostname::text(Some(&lower(own))));
     let hostnames = hostnames.unwrap_or_default().iter();
-    hostnames.map(|own| &**own).filter(bad).collect()
+    hostnames
+        .map(|own| &**own)
+        .filter(|own| Own::read(own).is_none())
+        .collect()
 }
 
 impl Attachments {
+    /// All listeners that took the route.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = &Attachment> {
+        self.parents.iter().flat_map(|parent| parent.verdict.iter().flatten())
+    }
+
     /// What policies decide at a listener; none where it didn't take the route.
     pub(crate) fn context_at(&self, listener: ListenerId) -> Option<ContextId> {
-        let attached = self.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-        attached.filter(|a| a.listener == listener).map(|a| a.context).next()
+        let mut attached = self.attached();
+        attached.find(|a| a.listener == listener).map(|a| a.context)
     }
 }
 
 /// Attaches a route; none when it doesn't exist.
 pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments> {
     let (metadata, parents, hostnames) = written(reader, route)?;
+    let every = hostnames.is_empty().then_some(hostname::ANY);
+    let hostnames = hostnames.iter().map(|own| &**own).chain(every);
     let subject = Subject {
         kind: route.kind,
         namespace: &metadata.namespace,
         parents,
-        hostnames,
+        hostnames: hostnames.filter_map(Own::read).collect(),
         held: effective::own(reader, route),
     };
     let mut parents = SmallVec::new();
@@ -328,14 +344,8 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         });
     }
     let mut common = false;
-    let every = subject.hostnames.is_empty().then_some(hostname::ANY);
-    for own in subject.hostnames.iter().map(|own| &**own).chain(every) {
-        let lower = lower(own);
-        let own = hostname::text(Some(&lower));
-        if !is_hostname(own) {
-            continue;
-        }
-        let Some(effective) = hostname::intersect(&view.hostname, own) else {
+    for own in &subject.hostnames {
+        let Some(effective) = hostname::intersect(&view.hostname, &own.text) else {
             continue;
         };
         common = true;
@@ -347,7 +357,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             host: reader.sym(effective),
         };
-        let own = Specificity::of(own);
+        let own = own.specificity;
         match hosts.iter_mut().find(|h: &&mut AttachedHost| h.id == id) {
             Some(host) => host.own = host.own.max(own),
             None => hosts.push(AttachedHost { id, own }),

@@ -27,7 +27,7 @@ use crate::{
         VariantId,
     },
     phase::{
-        backends::{endpoints::is_of_request, settings},
+        backends::{asked, endpoints::is_of_request, settings},
         policies::traffic,
         precedence::{Position, Rank},
     },
@@ -158,8 +158,7 @@ pub(crate) fn stream<'a>(reader: &Reader<'a>, route: RouteId, listener: Listener
 
 /// The contexts of a route, each once.
 fn contexts(attachments: &Attachments) -> SmallVec<[ContextId; 2]> {
-    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    let mut contexts: SmallVec<[ContextId; 2]> = attached.map(|a| a.context).collect();
+    let mut contexts: SmallVec<[ContextId; 2]> = attachments.attached().map(|a| a.context).collect();
     contexts.sort_unstable();
     contexts.dedup();
     contexts
@@ -293,7 +292,8 @@ impl<'a> Binder<'a, '_> {
         let is_sealed = self.reader.variant(variant).encryption == Encryption::Nobody;
         let is_asked = |backend: BackendId| {
             let in_reach = !is_sealed || !settings::wants_tls(self.reader, backend.port);
-            in_reach && settings::in_context(self.reader, backend, backend.variant).is_some()
+            let is_fit = asked::refusal(self.reader, backend.port).is_none();
+            in_reach && is_fit && settings::in_context(self.reader, backend, backend.variant).is_some()
         };
         let is_whole = due.asked().all(is_asked);
         is_whole.then_some(due)

@@ -59,7 +59,7 @@ fn secret(reader: &Reader<'_>, own: &str, reference: &SecretRef) -> Result<Arc<S
     let Some(object) = reader.secret(id) else {
         return Err(format!("secret {namespace}/{name} does not exist"));
     };
-    let value = object.data.get(KEY).map(|bytes| &*bytes.0).unwrap_or_default();
+    let value = object.data.get(KEY).map(|bytes| &**bytes.expose()).unwrap_or_default();
     if value.is_empty() {
         return Err(format!("secret {namespace}/{name} has nothing under the key `{KEY}`"));
     }

@@ -1,12 +1,11 @@
 //! What a route uses: the listeners that count it, and backends in fleets.
 
 use super::{
-    attach::{Attachments, Parent},
+    attach::Attachments,
     bound::{Bindings, InVain, in_vain_at, under},
     rules::{Summary, every_rule_failed},
 };
 use crate::{
-    api::Kind,
     engine::reader::Reader,
     name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, Id, ListenerId, RouteKind},
     phase::listeners::fleet::Serving,
@@ -48,7 +47,7 @@ pub(super) fn uses(
     summary: &Summary,
     bindings: &Bindings,
 ) -> Uses {
-    let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    let attached = || attachments.attached();
     let takes_all = matches!(kind, RouteKind::Tcp | RouteKind::Udp);
     let serving = || attached().filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes));
     let fleets = sorted(serving().map(|a| (a.fleet, a.context)));
@@ -63,7 +62,10 @@ pub(super) fn uses(
             .iter()
             .filter(|p| p.verdict.is_ok())
             .flat_map(|parent| {
-                let ancestor = ancestor(reader, parent);
+                let ancestor = Ancestor {
+                    port: parent.reference.port,
+                    ..parent.ancestor()
+                };
                 summary.targets.iter().map(move |port| (*port, ancestor))
             }),
     );
@@ -85,18 +87,6 @@ pub(super) fn uses(
         in_vain: in_vain.into_iter().collect(),
         listeners,
         is_refused: kind != RouteKind::Http && every_rule_failed(summary),
-    }
-}
-
-fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {
-    Ancestor {
-        kind: match parent.set {
-            Some(_) => Kind::ListenerSet,
-            None => Kind::Gateway,
-        },
-        id: parent.set.unwrap_or(parent.gateway),
-        section: parent.reference.section_name.as_deref().map(|name| reader.sym(name)),
-        port: parent.reference.port,
     }
 }
 

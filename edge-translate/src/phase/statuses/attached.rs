@@ -5,7 +5,7 @@
 //! policies on routes, so that the policy of a Gateway with ten thousand routes looks at those alone that have their own.
 
 use super::{
-    ancestor::order,
+    ancestor,
     target::{Target, ancestors_of, has_section, targets},
     warning,
 };
@@ -26,7 +26,7 @@ use crate::{
             security,
         },
     },
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status},
     world,
 };
 use smallvec::SmallVec;
@@ -78,11 +78,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     let observed_generation = object.metadata().generation;
     if subject.ancestors.is_empty() {
         let reasons = without_target(reader, policy, object, |target| may_target(kind, target));
-        let body = StatusBody::Unattached(reasons);
-        return Some(has_reasons(&body).then_some(Status {
-            observed_generation,
-            body,
-        }));
+        return Some(ancestor::for_nobody(observed_generation, reasons));
     }
     let unknown = warning_of("UnknownTarget", &unknown_targets(object));
     let warning = warning::all([deprecated::warning(object), ineffective::warning(object), unknown]);
@@ -99,16 +95,8 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
             conditions,
         }
     };
-    let mut ancestors: Vec<_> = subject.ancestors.into_iter().map(entry).collect();
-    ancestors.sort_by(|a, b| order(&a.parent).cmp(&order(&b.parent)));
-    let body = StatusBody::Ancestors {
-        controller_name: reader.settings().controller_name.clone(),
-        ancestors,
-    };
-    Some(Some(Status {
-        observed_generation,
-        body,
-    }))
+    let ancestors = subject.ancestors.into_iter().map(entry);
+    Some(Some(ancestor::told(reader, observed_generation, ancestors)))
 }
 
 /// One condition for all that is warned of.
@@ -145,10 +133,6 @@ pub(super) fn is_attached(reader: &Reader<'_>, policy: PolicyId) -> bool {
             .named()
             .into_iter()
             .any(|target| hangs(target.kind, target.name))
-}
-
-pub(super) fn has_reasons(body: &StatusBody) -> bool {
-    matches!(body, StatusBody::Unattached(reasons) if !reasons.is_empty())
 }
 
 /// What a policy names and isn't for, since nobody knows what it is, a sentence each.
@@ -434,10 +418,7 @@ impl Subject<'_, '_> {
                 let Some((view, above)) = above else {
                     continue;
                 };
-                let (kind, id) = match listener.set {
-                    Some(set) => (Kind::ListenerSet, set),
-                    None => (Kind::Gateway, listener.gateway),
-                };
+                let (kind, id) = listener.holder();
                 let ancestor = Ancestor {
                     section: Some(listener.name),
                     ..Ancestor::object(kind, id)

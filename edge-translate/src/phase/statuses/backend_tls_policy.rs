@@ -1,6 +1,6 @@
 //! BackendTLSPolicy, under each parent whose routes lead to what it covers, and each policy that asks it.
 
-use super::{ancestor::order, attached};
+use super::{ancestor, attached};
 use crate::{
     api::{BackendTlsPolicy, Kind, PolicyTargetRef},
     engine::reader::Reader,
@@ -12,7 +12,7 @@ use crate::{
         },
         precedence::Seniority,
     },
-    status::{Condition, ParentStatus, Status, StatusBody, sentence},
+    status::{Condition, ParentStatus, Status, sentence},
 };
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,16 +44,8 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         parent: reader.parent_reference(ancestor),
         conditions: vec![accepted(rival, &found, &refusals), resolved.clone()],
     };
-    let mut ancestors: Vec<_> = ancestors.into_iter().map(entry).collect();
-    ancestors.sort_by(|a, b| order(&a.parent).cmp(&order(&b.parent)));
-    let body = StatusBody::Ancestors {
-        controller_name: reader.settings().controller_name.clone(),
-        ancestors,
-    };
-    Some(Some(Status {
-        observed_generation: policy.metadata.generation,
-        body,
-    }))
+    let ancestors = ancestors.into_iter().map(entry);
+    Some(Some(ancestor::told(reader, policy.metadata.generation, ancestors)))
 }
 
 /// Whether what leads to a backend is in force: routes are counted where they attach, policies wherever they are.
@@ -68,22 +60,11 @@ fn is_ours(reader: &Reader<'_>, ancestor: &Ancestor) -> bool {
 
 /// A policy whose targets don't exist protects nothing, and has no ancestor to say so under.
 fn without_target(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Option<Status> {
-    let reasons: Vec<String> = policy
-        .spec
-        .target_refs
-        .iter()
-        .enumerate()
-        .filter_map(|(i, target)| {
-            Some(format!(
-                "spec.targetRefs[{i}]: {}",
-                target_problem(reader, policy, target)?
-            ))
-        })
-        .collect();
-    (!reasons.is_empty()).then_some(Status {
-        observed_generation: policy.metadata.generation,
-        body: StatusBody::Unattached(reasons),
-    })
+    let reasons = policy.spec.target_refs.iter().enumerate().filter_map(|(i, target)| {
+        let problem = target_problem(reader, policy, target)?;
+        Some(format!("spec.targetRefs[{i}]: {problem}"))
+    });
+    ancestor::for_nobody(policy.metadata.generation, reasons.collect())
 }
 
 fn target_problem(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Option<String> {

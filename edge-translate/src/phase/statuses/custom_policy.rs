@@ -1,8 +1,8 @@
 //! Policies of kinds that only extension services know: whether they are for somebody of ours.
 
 use super::{
-    ancestor::order,
-    attached::{has_reasons, missing_section, without_target},
+    ancestor,
+    attached::{missing_section, without_target},
     target::{ancestors_of, targets},
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     engine::reader::Reader,
     name::{Ancestor, Id, PolicyId},
     phase::policies::custom::may_target,
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status},
 };
 use std::collections::BTreeMap;
 
@@ -31,26 +31,14 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             }
         }
     }
-    let observed_generation = object.metadata().generation;
+    let generation = object.metadata().generation;
     if said.is_empty() {
-        let body = StatusBody::Unattached(without_target(reader, policy, object, may_target));
-        return Some(has_reasons(&body).then_some(Status {
-            observed_generation,
-            body,
-        }));
+        let reasons = without_target(reader, policy, object, may_target);
+        return Some(ancestor::for_nobody(generation, reasons));
     }
     let entries = said.into_iter().map(|(ancestor, accepted)| ParentStatus {
         parent: reader.parent_reference(ancestor),
         conditions: vec![accepted],
     });
-    let mut ancestors: Vec<_> = entries.collect();
-    ancestors.sort_by(|a, b| order(&a.parent).cmp(&order(&b.parent)));
-    let body = StatusBody::Ancestors {
-        controller_name: reader.settings().controller_name.clone(),
-        ancestors,
-    };
-    Some(Some(Status {
-        observed_generation,
-        body,
-    }))
+    Some(Some(ancestor::told(reader, generation, entries)))
 }

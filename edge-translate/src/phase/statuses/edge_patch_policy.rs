@@ -10,7 +10,7 @@ use crate::{
         gateway::{Gateway, Merge},
     },
     settings::Feature,
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status},
 };
 use edge_ir::{Origin, PatchFailure, PatchProblem};
 use std::sync::Arc;
@@ -21,30 +21,15 @@ const GROUP: &str = "gateway.networking.k8s.io";
 /// The status of a policy; none inside while its target isn't ours, or isn't there.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let policy = reader.edge_patch_policy(id)?;
-    let observed_generation = policy.metadata.generation;
-    let (ancestor, conditions) = match judged(reader, id, policy) {
-        Verdict::Said(ancestor, conditions) => (ancestor, conditions),
-        Verdict::Elsewhere => return Some(None),
-        Verdict::Nothing(reason) => {
-            let body = StatusBody::Unattached(vec![format!("spec.targetRef: {reason}")]);
-            return Some(Some(Status {
-                observed_generation,
-                body,
-            }));
+    let generation = policy.metadata.generation;
+    Some(match judged(reader, id, policy) {
+        Verdict::Said(parent, conditions) => {
+            let entry = ParentStatus { parent, conditions };
+            Some(ancestor::told(reader, generation, [entry]))
         }
-    };
-    let ancestors = vec![ParentStatus {
-        parent: ancestor,
-        conditions,
-    }];
-    let body = StatusBody::Ancestors {
-        controller_name: reader.settings().controller_name.clone(),
-        ancestors,
-    };
-    Some(Some(Status {
-        observed_generation,
-        body,
-    }))
+        Verdict::Elsewhere => None,
+        Verdict::Nothing(reason) => ancestor::for_nobody(generation, vec![format!("spec.targetRef: {reason}")]),
+    })
 }
 
 /// What is to be said of a policy.

@@ -16,7 +16,7 @@ use crate::{
         },
     },
     settings::Platform,
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status},
 };
 
 /// The status of an EdgeProxy; none inside when nobody of ours names it.
@@ -47,20 +47,9 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             None => conditions.clone(),
         },
     };
-    let mut ancestors: Vec<_> = users.map(under).collect();
-    let order = |a: &ParentStatus| (a.parent.kind.clone(), a.parent.namespace.clone(), a.parent.name.clone());
-    ancestors.sort_by_key(order);
-    if ancestors.is_empty() {
-        return Some(None);
-    }
-    let body = StatusBody::Ancestors {
-        controller_name: settings.controller_name.clone(),
-        ancestors,
-    };
-    Some(Some(Status {
-        observed_generation: object.metadata.generation,
-        body,
-    }))
+    let mut ancestors = users.map(under).peekable();
+    let is_used = ancestors.peek().is_some();
+    Some(is_used.then(|| ancestor::told(reader, object.metadata.generation, ancestors)))
 }
 
 /// What is old, and what nobody follows.

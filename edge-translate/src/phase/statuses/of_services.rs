@@ -8,31 +8,16 @@ use std::fmt;
 /// Where a service that is asked has its settings.
 const SETTINGS: &str = "backendSettings";
 
-/// Members of settings, and why they come to nothing.
-type Idle = [(&'static [&'static str], &'static str)];
-
-/// Those of services that a policy asks.
-const ASKED: &Idle = &[
-    (&["loadBalancer", "consistentHash"], HASHES_NOTHING),
+/// Members of settings, and why they come to nothing; where none is said here, limits of who asks hold.
+const IDLE: [(&[&str], Option<&str>); 5] = [
+    (&["loadBalancer", "consistentHash"], Some(HASHES_NOTHING)),
     (
         &["loadBalancer", "endpointOverride"],
-        "the service gets no header of a client",
+        Some("the service gets no header of a client"),
     ),
-    (&["timeout", "http", "requestTimeout"], LIMITED),
-    (&["timeout", "http", "streamIdleTimeout"], LIMITED),
-    (&["timeout", "http", "maxStreamDuration"], LIMITED),
-];
-
-/// Those of services that proxies tell.
-const TOLD: &Idle = &[
-    (&["loadBalancer", "consistentHash"], HASHES_NOTHING),
-    (
-        &["loadBalancer", "endpointOverride"],
-        "the service gets no header of a client",
-    ),
-    (&["timeout", "http", "requestTimeout"], UNLIMITED),
-    (&["timeout", "http", "streamIdleTimeout"], UNLIMITED),
-    (&["timeout", "http", "maxStreamDuration"], UNLIMITED),
+    (&["timeout", "http", "requestTimeout"], None),
+    (&["timeout", "http", "streamIdleTimeout"], None),
+    (&["timeout", "http", "maxStreamDuration"], None),
 ];
 
 const HASHES_NOTHING: &str = "a proxy hashes nothing of the requests that it makes itself";
@@ -61,7 +46,7 @@ impl fmt::Display for Place<'_> {
 /// The settings without an effect in a policy, a sentence each.
 pub(super) fn of_policy(spec: &Value) -> Vec<String> {
     let mut told = Vec::new();
-    look(ASKED, Place::Top("spec"), spec, &mut told);
+    look(LIMITED, Place::Top("spec"), spec, &mut told);
     told
 }
 
@@ -69,35 +54,35 @@ pub(super) fn of_policy(spec: &Value) -> Vec<String> {
 pub(super) fn of_proxy(spec: &EdgeProxySpec) -> Vec<String> {
     let mut told = Vec::new();
     if let Some(Ok(telemetry)) = spec.telemetry.as_ref().map(serde_json::to_value) {
-        look(TOLD, Place::Top("spec.telemetry"), &telemetry, &mut told);
+        look(UNLIMITED, Place::Top("spec.telemetry"), &telemetry, &mut told);
     }
     told
 }
 
-fn look(fields: &Idle, place: Place<'_>, value: &Value, told: &mut Vec<String>) {
+fn look(limits: &str, place: Place<'_>, value: &Value, told: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 let place = Place::Member(&place, name);
                 match name == SETTINGS {
-                    true => told.extend(idle(fields, place, member)),
-                    false => look(fields, place, member, told),
+                    true => told.extend(idle(limits, place, member)),
+                    false => look(limits, place, member, told),
                 }
             }
         }
         Value::Array(entries) => {
             for (n, entry) in entries.iter().enumerate() {
-                look(fields, Place::Entry(&place, n), entry, told);
+                look(limits, Place::Entry(&place, n), entry, told);
             }
         }
         _ => {}
     }
 }
 
-fn idle<'a>(fields: &'a Idle, place: Place<'a>, settings: &'a Value) -> impl Iterator<Item = String> + 'a {
+fn idle<'a>(limits: &'a str, place: Place<'a>, settings: &'a Value) -> impl Iterator<Item = String> + 'a {
     let is_set = move |field: &[&str]| !field.iter().fold(settings, |at, name| &at[*name]).is_null();
-    let set = fields.iter().filter(move |(field, _)| is_set(field));
-    set.map(move |(field, why)| format!("{place}.{} has no effect: {why}", field.join(".")))
+    let set = IDLE.iter().filter(move |(field, _)| is_set(field));
+    set.map(move |(field, why)| format!("{place}.{} has no effect: {}", field.join("."), why.unwrap_or(limits)))
 }
 
 #[cfg(test)]

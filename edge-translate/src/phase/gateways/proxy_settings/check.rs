@@ -6,7 +6,10 @@ use crate::api::edge_proxy::{
     cluster::{ClusterPatch, ClusterProvider, ClusterService, ClusterServiceType},
     telemetry::{AccessLogFormat, AccessLogFormatType, AccessLogSink, AccessLogSinkType, ProxyTelemetry},
 };
-use crate::phase::gateways::filter_order::{self, PREFIX};
+use crate::phase::{
+    cidr::cidr,
+    gateways::filter_order::{self, PREFIX},
+};
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 pub(crate) mod objects;
@@ -177,7 +180,8 @@ fn service(service: &ClusterService, errors: &mut Vec<String>) {
             only("loadBalancerIP");
         }
     }
-    for range in service.load_balancer_source_ranges.iter().filter(|r| !is_subnet(r)) {
+    let ranges = service.load_balancer_source_ranges.iter();
+    for range in ranges.filter(|range| cidr(range).is_err()) {
         errors.push(format!("loadBalancerSourceRange:{range} is an invalid IP subnet"));
     }
     if let Some(ip) = service
@@ -187,18 +191,6 @@ fn service(service: &ClusterService, errors: &mut Vec<String>) {
     {
         errors.push(format!("loadBalancerIP:{ip} is an invalid IP address"));
     }
-}
-
-fn is_subnet(text: &str) -> bool {
-    let Some((ip, length)) = text.split_once('/') else {
-        return false;
-    };
-    let max = match ip.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    length.parse::<u8>().is_ok_and(|length| length <= max)
 }
 
 /// Filters that nothing moves.

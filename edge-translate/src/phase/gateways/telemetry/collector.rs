@@ -2,22 +2,23 @@
 
 use crate::{
     api::{
-        self, BackendType, ServiceType,
+        self,
         cluster_settings::{BackendRef, ClusterSettings},
         shape::Backends,
     },
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
-        backends::{defaults::TlsDefaults, endpoints::asked_as, set, settings},
+        backends::{
+            asked::{self, asked},
+            defaults::TlsDefaults,
+            set, settings,
+        },
         hostname::authority,
         policies::traffic::{self, Problems},
-        statuses::backend_problem,
     },
-    settings::Feature,
-    world::transport,
 };
-use edge_ir::{AppProtocol, ClusterName, CollectorRef, Pairs, PortProtocol};
+use edge_ir::{AppProtocol, ClusterName, CollectorRef, Pairs};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The cluster of one who is told.
@@ -131,8 +132,8 @@ impl Finder<'_, '_> {
             [one] => one.port,
             _ => self.reader.backend_set(found),
         };
-        if let Some(why) = set::refusal(self.reader, port) {
-            return Err(why.to_owned());
+        if let Some(why) = asked::refusal(self.reader, port) {
+            return Err(why.into_owned());
         }
         if let (true, Err(why)) = (settings::wants_tls(self.reader, port), &self.tls) {
             return Err(why.clone());
@@ -157,78 +158,18 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// The backend behind a reference, and the host that it is asked as.
+    /// The backend behind a reference, and the host that it is asked as. Who runs proxies says whom they tell, in whatever
+    /// namespace that is: no ReferenceGrant is asked for.
     pub(super) fn backend(&self, reference: &BackendRef) -> Result<(BackendPort, String), String> {
-        let (reader, name) = (self.reader, &*reference.name);
-        let namespace = reference.namespace.as_deref().unwrap_or(self.home);
         let kind = BackendKind::of(&reference.group, &reference.kind);
-        let target = |kind| Target {
-            kind,
-            id: reader.id(namespace, name),
+        let Some(kind @ (BackendKind::Service | BackendKind::Backend)) = kind else {
+            return Err("BackendRefs only support Service and Backend kind.".to_owned());
         };
-        let (target, port, host) = match kind {
-            Some(BackendKind::Service) => {
-                let target = target(BackendKind::Service);
-                let port = self.service_port(target, namespace, reference)?;
-                (target, port, format!("{name}.{namespace}:{port}"))
-            }
-            Some(BackendKind::Backend) => {
-                let target = target(BackendKind::Backend);
-                let host = self.own(target, namespace, reference)?;
-                (target, 0, host)
-            }
-            Some(BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set) | None => {
-                return Err("BackendRefs only support Service and Backend kind.".to_owned());
-            }
-        };
-        let port = BackendPort {
-            target,
-            port,
-            transport: PortProtocol::Tcp,
-        };
-        Ok((port, host))
-    }
-
-    fn service_port(&self, target: Target, namespace: &str, reference: &BackendRef) -> Result<u16, String> {
-        let name = &reference.name;
-        let Some(service) = self.reader.service(target.id) else {
-            return Err(format!("service {namespace}/{name} not found"));
-        };
-        if service.spec.r#type == ServiceType::ExternalName {
-            return Err(format!(
-                "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend"
-            ));
-        }
-        let Some(port) = reference.port.filter(|port| *port > 0) else {
-            return Err(format!("a port of service {namespace}/{name} must be named"));
-        };
-        let mut ports = service.spec.ports.iter();
-        match ports.any(|p| p.port == port && transport(&p.protocol) == Some(PortProtocol::Tcp)) {
-            true => Ok(port),
-            false => Err(format!("TCP Port {port} not found on service {namespace}/{name}")),
-        }
-    }
-
-    /// A Backend; returns the host that it is asked as.
-    fn own(&self, target: Target, namespace: &str, reference: &BackendRef) -> Result<String, String> {
-        let name = &*reference.name;
-        let settings = self.reader.settings();
-        if settings.backend_api == Feature::Disabled {
-            return Err(format!(
-                "resource {name} of type Backend cannot be used since Backend is disabled in Edge Gateway configuration"
-            ));
-        }
-        let Some(backend) = self.reader.backend(target.id) else {
-            return Err(format!("backend {namespace}/{name} not found"));
-        };
-        if let Some(problem) = backend_problem(backend, settings) {
-            return Err(problem.message);
-        }
-        if backend.spec.r#type == BackendType::DynamicResolver {
-            return Err(format!(
-                "backend {namespace}/{name} takes its host from requests, and none leads there"
-            ));
-        }
-        Ok(asked_as(backend))
+        let namespace = reference.namespace.as_deref().unwrap_or(self.home);
+        let id = self.reader.id(namespace, &reference.name);
+        // What is told decides what is spoken.
+        let usual = AppProtocol::Http1;
+        let (backend, host) = asked(self.reader, Target { kind, id }, reference.port, usual)?;
+        Ok((backend.port, host))
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     name::{BackendKind, BackendPort},
     phase::{
         backends::{
+            asked,
             backend_tls::{BackendTls, Trust},
             defaults::TlsDefaults,
             set,
@@ -125,12 +126,15 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
     let Some(authority) = authority else {
         return Err("no backendRef has a weight".to_owned());
     };
-    let of_port = |port: &BackendPort| match finder.reader.backend_tls(*port) {
-        Some(BackendTls::Refused(why)) => Err(why.clone()),
-        Some(BackendTls::Tls(trust)) => Ok(Some(trust)),
-        Some(BackendTls::Clear) | None => Ok(None),
+    let reader = finder.reader;
+    if let Some(why) = ports.iter().find_map(|port| asked::refusal(reader, *port)) {
+        return Err(why.into_owned());
+    }
+    let of_port = |port: &BackendPort| match reader.backend_tls(*port) {
+        Some(BackendTls::Tls(trust)) => Some(trust),
+        Some(BackendTls::Clear | BackendTls::Refused(_)) | None => None,
     };
-    let trusts = ports.iter().map(of_port).collect::<Result<Vec<_>, String>>()?;
+    let trusts: Vec<_> = ports.iter().map(of_port).collect();
     let first = trusts.first().copied().flatten();
     if trusts.iter().any(|trust| *trust != first) {
         return Err("all backendRefs must be spoken to with the same TLS settings".to_owned());

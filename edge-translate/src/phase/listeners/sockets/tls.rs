@@ -129,8 +129,8 @@ fn names_of(reader: &Reader<'_>, route: RouteId, listener: &SocketListener) -> V
     let Some(attachments) = reader.attachments(route) else {
         return Vec::new();
     };
-    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    attached
+    attachments
+        .attached()
         .filter(|a| a.listener == listener.id)
         .flat_map(|a| &a.hosts)
         .map(|host| (reader.text(host.id.host), host.own))

@@ -8,13 +8,16 @@ use crate::{
             self as api, ClientIpDetection, PathEscapedSlashAction, SchemeHeaderTransform, XForwardedFor,
         },
     },
-    phase::policies::{text_match::text_match, traffic},
+    phase::{
+        cidr::cidr,
+        policies::{text_match::text_match, traffic},
+    },
 };
 use edge_ir::{
     AgedConnection, AppendsPeer, ClientAddress, ClientLimits, ClientSettings, EscapedSlashes, HeaderCase,
     Http1Settings, Http10, MissingAddress, Scheme, Slashes, Trailers,
 };
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 /// What a policy lets clients do.
 pub(super) fn settings(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> ClientSettings {
@@ -100,8 +103,10 @@ fn forwarded_for(forwarded: &XForwardedFor, problems: &mut Problems) -> ClientAd
     match (forwarded.num_trusted_hops, forwarded.trusted_cidrs.as_deref()) {
         (Some(proxies), None) => ClientAddress::Hops { proxies, append },
         (None, Some(networks)) if !networks.is_empty() => {
-            for network in networks.iter().filter(|network| !is_network(network)) {
-                problems.add(DETECTION, format_args!("invalid trustedCIDRs {network:?}"));
+            for network in networks {
+                if let Err(why) = cidr(network) {
+                    problems.add(DETECTION, format_args!("invalid trustedCIDRs {network:?}: {why}"));
+                }
             }
             ClientAddress::Networks {
                 trusted: networks.iter().map(|network| Arc::from(&**network)).collect(),
@@ -113,19 +118,6 @@ fn forwarded_for(forwarded: &XForwardedFor, problems: &mut Problems) -> ClientAd
             ClientAddress::default()
         }
     }
-}
-
-/// Whether a text is an address and a number of its bits.
-fn is_network(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else {
-        return false;
-    };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 fn limits(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> ClientLimits {

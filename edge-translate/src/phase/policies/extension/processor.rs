@@ -45,21 +45,14 @@ pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Resu
 }
 
 fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &mut Problems) -> Option<Read> {
-    if spec.backend_ref.is_some() {
-        problems.add(AREA, "BackendRefs must be used, backendRef is not supported");
-    }
+    let services = spec.services();
+    services::refuse_older(AREA, &services, problems);
     let timeout = problems.positive(AREA, "MessageTimeout", spec.message_timeout.as_ref());
     if timeout.is_some_and(|timeout| timeout.0 > LONGEST.0) {
         problems.add(AREA, "messageTimeout must not be longer than 1h");
     }
     let timeout = timeout.unwrap_or(TIMEOUT);
-    let status = spec.status_on_error.unwrap_or(INTERNAL_ERROR);
-    if !services::is_of_errors(status) {
-        problems.add(
-            AREA,
-            format_args!("statusOnError {status} is not the status of an error"),
-        );
-    }
+    let status = services::status_on_error(AREA, spec.status_on_error, INTERNAL_ERROR, problems);
     let mode = spec.processing_mode.clone().unwrap_or_default();
     let request = mode.request.as_ref().map(|seen| processed(seen, problems));
     let response = mode.response.as_ref().map(|seen| processed(seen, problems));
@@ -67,13 +60,11 @@ fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &m
     let metadata = spec.metadata.clone().unwrap_or_default();
     check_writable(&metadata.writable_namespaces, problems);
     let names = |names: &[Text]| names.iter().map(|name| (&**name).into()).collect();
-    let references = spec.services();
     let asked = Asked {
         by: Kind::EdgeExtensionPolicy,
         area: AREA,
         protocol: AppProtocol::Http2,
-        references: &references,
-        settings: spec.backend_settings.as_deref(),
+        services,
         wait: Some(timeout),
     };
     let service = services::service(reader, asked, problems)?;

@@ -236,5 +236,5 @@ fn credentials(reader: &Reader<'_>, reference: &PolicyRef, problems: &mut Proble
         problems.add(AREA, format_args!("secret {namespace}/{name} has no key {PULL_SECRET}"));
         return None;
     };
-    Some(SecretBytes::new(&*found.0))
+    Some(SecretBytes::new(Arc::clone(found.expose())))
 }

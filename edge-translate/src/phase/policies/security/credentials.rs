@@ -70,7 +70,7 @@ pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards<'
     let Some(found) = secret(reader, BASIC, &spec.users, problems) else {
         return;
     };
-    let users = found.data.get(USERS).map(|bytes| &*bytes.0).unwrap_or_default();
+    let users = found.data.get(USERS).map(|bytes| &**bytes.expose()).unwrap_or_default();
     let Some(users) = users_of(users, problems) else {
         return;
     };
@@ -138,7 +138,7 @@ pub(super) fn api_keys(reader: &Reader<'_>, spec: &KeysSpec, problems: &mut Prob
             continue;
         };
         for (client, key) in &found.data {
-            let (client, key): (Arc<str>, Arc<[u8]>) = ((&**client).into(), key.0.to_vec().into());
+            let (client, key): (Arc<str>, Arc<[u8]>) = ((&**client).into(), Arc::clone(key.expose()));
             if key.is_empty() || !key.iter().all(u8::is_ascii_graphic) {
                 problems.add(KEYS, format_args!("the key of client {client} can't stand in a header"));
                 continue;

@@ -4,9 +4,8 @@ use super::Guards;
 use crate::{
     api::{
         Kind,
-        cluster_settings::ClusterSettings,
         security::{
-            LocalRef, ServiceRef,
+            LocalRef, Services,
             ext_auth::{ContextExtension, ContextExtensionType, ExtAuth},
         },
     },
@@ -36,7 +35,7 @@ pub(super) fn external(
     guards: &mut Guards<'_, '_>,
     problems: &mut Problems,
 ) {
-    let Some((asked, how, protocol)) = asked(spec, problems) else {
+    let Some((services, how, protocol)) = asked(spec, problems) else {
         return;
     };
     // None listed is as nothing said: proxies have no word for a list of none.
@@ -52,13 +51,7 @@ pub(super) fn external(
     if body == Some(0) {
         problems.add(AREA, "maxRequestBytes must not be 0");
     }
-    let status = spec.status_on_error.unwrap_or(FORBIDDEN);
-    if !services::is_of_errors(status) {
-        problems.add(
-            AREA,
-            format_args!("statusOnError {status} is not the status of an error"),
-        );
-    }
+    let status = services::status_on_error(AREA, spec.status_on_error, FORBIDDEN, problems);
     let attributes: Vec<_> = spec
         .context_extensions
         .iter()
@@ -68,8 +61,7 @@ pub(super) fn external(
         by: Kind::SecurityPolicy,
         area: AREA,
         protocol,
-        references: &asked.0,
-        settings: asked.1,
+        services,
         wait: None,
     };
     let Some(service) = services::service(reader, asked, problems) else {
@@ -108,14 +100,8 @@ pub(super) fn external(
     guards.filters.instance(instance, Vec::new(), effect);
 }
 
-/// What is asked with which settings, how, and in which protocol.
-type Service<'a> = (
-    (Vec<&'a ServiceRef>, Option<&'a ClusterSettings>),
-    AuthService,
-    AppProtocol,
-);
-
-fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<Service<'a>> {
+/// What is asked, how, and in which protocol.
+fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<(Services<'a>, AuthService, AppProtocol)> {
     match (&spec.grpc, &spec.http) {
         (Some(_), Some(_)) => {
             problems.add(AREA, "only one of grpc or http can be specified");
@@ -125,18 +111,15 @@ fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<Service<'a>> 
             problems.add(AREA, "one of grpc or http must be specified");
             None
         }
-        (Some(grpc), None) => {
-            let asked = (grpc.services(), grpc.backend_settings.as_deref());
-            Some((asked, AuthService::Grpc, AppProtocol::Http2))
-        }
+        (Some(grpc), None) => Some((grpc.services(), AuthService::Grpc, AppProtocol::Http2)),
         (None, Some(http)) => {
             let path = path(http.path.as_deref(), http.path_override.as_deref(), problems);
             let to_backend = http.headers_to_backend.iter();
             let to_backend = to_backend
                 .map(|name| problems.token(AREA, "headersToBackend", name))
                 .collect();
-            let asked = (http.services(), http.backend_settings.as_deref());
-            Some((asked, AuthService::Http { path, to_backend }, AppProtocol::Http1))
+            let how = AuthService::Http { path, to_backend };
+            Some((http.services(), how, AppProtocol::Http1))
         }
     }
 }
@@ -195,7 +178,7 @@ fn referred(reader: &Reader<'_>, reference: &LocalRef, problems: &mut Problems) 
             let secret = reader.secret(id);
             (
                 "secret",
-                secret.map(|secret| secret.data.get(key).map(|bytes| bytes.0.to_vec())),
+                secret.map(|secret| secret.data.get(key).map(|bytes| bytes.expose().to_vec())),
             )
         }
         other => {

@@ -1,7 +1,7 @@
 //! The Secret that cookies of logins are signed with: one of the controller's own, which no policy names.
 
 use crate::{
-    api::{Kind, Metadata, Object, ObjectKey, Secret, SecretBytes},
+    api::{Kind, Metadata, Object, ObjectKey, Secret, SecretData},
     engine::reader::Reader,
     name::{SecretForm, SecretKey},
     phase::policies::secret_text,
@@ -47,7 +47,7 @@ pub fn signing_secret(home: &Arc<str>, key: Vec<u8>) -> Object {
             namespace: Arc::clone(home),
             ..Metadata::default()
         },
-        data: [(KEY.into(), SecretBytes(key.into()))].into(),
+        data: [(KEY.into(), SecretData::new(key))].into(),
         ..Secret::default()
     };
     Object::Secret(Arc::new(secret))

@@ -1,31 +1,27 @@
 //! Tokens that requests must carry.
 
-use super::{Guards, header, key_set};
+use super::{
+    Guards,
+    fetching::{Giver, giver},
+    header, key_set,
+};
 use crate::{
-    api::{
-        Kind,
-        security::{
-            LocalRef, TextSource,
-            jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, RemoteJwks},
-        },
+    api::security::{
+        LocalRef, TextSource,
+        jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, RemoteJwks},
     },
     engine::reader::Reader,
     name::OutsideService,
-    phase::policies::{
-        services::{self, Asked},
-        traffic::Problems,
-    },
+    phase::policies::traffic::Problems,
 };
 use edge_ir::{
-    AppProtocol, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Rerouting, Timeout,
-    TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken,
+    FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Rerouting, TokenIssuer, TokenPlace,
+    TokenRequirement, Tokens, WithoutToken,
 };
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeSet, sync::Arc};
 
 const AREA: &str = "JWT";
-/// Longest wait for keys.
-const FETCH: Timeout = Timeout(10_000);
 /// Longest name of a requirement.
 const MAX_NAME: usize = 256;
 
@@ -207,21 +203,8 @@ fn fetched(
             return None;
         }
     };
-    if spec.backend_ref.is_some() {
-        problems.add(AREA, "BackendRefs must be used, backendRef is not supported");
-    }
-    let named = spec.services();
-    let asked = Asked {
-        by: Kind::SecurityPolicy,
-        area: AREA,
-        protocol: AppProtocol::Http1,
-        references: &named,
-        settings: spec.backend_settings.as_deref(),
-        wait: Some(FETCH),
-    };
-    let (cluster, retry) = match named.is_empty() {
-        true => {
-            let (variant, retry) = services::settings(&asked, problems);
+    let (cluster, retry) = match giver(reader, AREA, spec.services(), guards, problems)? {
+        Giver::Outside(variant, retry) => {
             let at = OutsideService {
                 variant: reader.variant_id(variant),
                 ..at
@@ -230,11 +213,7 @@ fn fetched(
             outside.push(at);
             (cluster, retry)
         }
-        false => {
-            let service = services::service(reader, asked, problems)?;
-            guards.backends.push(service.backend);
-            (reader.cluster_name(service.backend), service.retry)
-        }
+        Giver::Backend(service) => (reader.cluster_name(service.backend), service.retry),
     };
     Some(KeySet::Remote {
         uri: (&*spec.uri).into(),
@@ -274,7 +253,7 @@ fn referred(reader: &Reader<'_>, reference: &LocalRef, problems: &mut Problems) 
         "Secret" => reader.secret(id).map(|secret| {
             let bytes = secret.data.get(KEY).or_else(|| secret.data.values().next());
             bytes
-                .and_then(|bytes| std::str::from_utf8(&bytes.0).ok())
+                .and_then(|bytes| std::str::from_utf8(bytes.expose()).ok())
                 .map(Into::into)
         }),
         other => {

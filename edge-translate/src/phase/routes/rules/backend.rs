@@ -2,19 +2,17 @@
 
 use super::{Compilation, Effect};
 use crate::{
-    api::{self, AppProtocol as OwnProtocol, BackendTarget, Kind, ServiceType},
+    api::{self, BackendTarget, Kind},
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
     phase::{
         backends::{
             backend_tls::BackendTls,
             endpoints::{Readiness, is_of_request},
+            named::{Flaw, Named, exposed, external_name, named},
         },
         reference::{Referent, Referrer, is_permitted},
-        statuses::backend_problem,
     },
-    settings::Feature,
-    world::transport,
 };
 use edge_ir::{AppProtocol, PortProtocol, ServerNaming};
 
@@ -75,8 +73,6 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
     };
     let target = Target { kind, id };
     let backend = match kind {
-        BackendKind::Service => service(c, target, reference.port)?,
-        BackendKind::ServiceImport => service_import(c, target, reference.port)?,
         BackendKind::Custom => {
             let at = BackendPort {
                 target,
@@ -85,8 +81,7 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
             };
             of_services(c, at, reference.kind, &format!("{namespace}/{name}"))?
         }
-        // No reference names a set.
-        BackendKind::Backend | BackendKind::Set => own_backend(c, target, reference.port)?,
+        _ => found(c, target, reference.port)?,
     };
     c.targets.push(backend.port);
     match c.reader.readiness(backend.port) {
@@ -151,30 +146,6 @@ fn kind_of(reader: &Reader<'_>, reference: BackendTarget<'_>) -> Result<BackendK
     }
 }
 
-fn service(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
-    let Some(service) = c.reader.service(target.id) else {
-        return Err(not_found(c.reader, "service", target.id));
-    };
-    let port = specified(port)?;
-    if service.spec.r#type == ServiceType::ExternalName {
-        let (namespace, name) = (&service.metadata.namespace, &service.metadata.name);
-        let message = format!(
-            "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend; \
-             use an Edge Gateway Backend resource with an FQDN endpoint instead"
-        );
-        return Err(Problem::new("UnsupportedValue", message));
-    }
-    backend_at(c, target, port, &service.spec.ports)
-}
-
-fn service_import(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
-    let Some(import) = c.reader.service_import(target.id) else {
-        return Err(not_found(c.reader, "service import", target.id));
-    };
-    let port = specified(port)?;
-    backend_at(c, target, port, &import.spec.ports)
-}
-
 /// An object that only extension services know: they say where it is, and how it is spoken to.
 fn of_services(c: &Compilation<'_, '_>, at: BackendPort, kind: &str, name: &str) -> Result<BackendId, Problem> {
     if c.reader.custom_backend(at).is_none() {
@@ -188,59 +159,63 @@ fn of_services(c: &Compilation<'_, '_>, at: BackendPort, kind: &str, name: &str)
     })
 }
 
-fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {
-    let message = format!(
-        "{what} {}/{} not found",
-        reader.text(id.namespace),
-        reader.text(id.name)
-    );
-    Problem::new("BackendNotFound", message)
-}
-
-fn specified(port: Option<u16>) -> Result<u16, Problem> {
-    let message = "A valid port number corresponding to a port on the Service must be specified";
-    port.filter(|port| *port > 0)
-        .ok_or_else(|| Problem::new("PortNotSpecified", message))
-}
-
-fn backend_at(
-    c: &Compilation<'_, '_>,
-    target: Target,
-    port: u16,
-    ports: &[api::ServicePort],
-) -> Result<BackendId, Problem> {
-    let wanted = c.kind.transport();
-    let Some(found) = ports
-        .iter()
-        .find(|p| p.port == port && transport(&p.protocol) == Some(wanted))
-    else {
-        let (namespace, name) = (c.reader.text(target.id.namespace), c.reader.text(target.id.name));
-        let protocol = match wanted {
-            PortProtocol::Tcp => "TCP",
-            PortProtocol::Udp => "UDP",
-        };
-        let kind = target.kind.kind().map_or("Service", Kind::as_str);
-        let message = format!("{protocol} Port {port} not found on {kind} {namespace}/{name}");
-        return Err(Problem::new("PortNotFound", message));
-    };
-    let at = BackendPort {
+/// A backend of our own kinds.
+fn found(c: &mut Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let usual = usual_protocol(c.kind);
+    let reference = Named {
         target,
         port,
-        transport: wanted,
+        transport: c.kind.transport(),
+        usual,
     };
-    let protocol = match found.app_protocol.as_deref() {
-        _ if !c.kind.is_by_host() => AppProtocol::Http1,
-        Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
-        Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) if !is_secured(c, at) => {
-            return Err(needs_tls(secure));
+    let backend = named(c.reader, reference).map_err(|flaw| told(c, target, flaw))?;
+    if target.kind == BackendKind::Backend {
+        check_endpoints(c, target.id, port)?;
+    }
+    // What a stream carries is between client and backend, TLS included.
+    if !c.kind.is_by_host() {
+        return Ok(BackendId {
+            protocol: usual,
+            ..backend
+        });
+    }
+    match exposed(c.reader, backend.port) {
+        Some(why) => Err(Problem::new("UnsupportedProtocol", why)),
+        None => Ok(backend),
+    }
+}
+
+/// Says what is wrong with a reference.
+fn told(c: &Compilation<'_, '_>, target: Target, flaw: Flaw) -> Problem {
+    let (namespace, name) = (c.reader.text(target.id.namespace), c.reader.text(target.id.name));
+    let kind = match target.kind {
+        BackendKind::Service => "service",
+        BackendKind::ServiceImport => "service import",
+        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => "Backend",
+    };
+    let (reason, message) = match flaw {
+        Flaw::NotFound => ("BackendNotFound", format!("{kind} {namespace}/{name} not found")),
+        Flaw::NoPort => {
+            let message = "A valid port number corresponding to a port on the Service must be specified";
+            ("PortNotSpecified", message.to_owned())
         }
-        _ => usual_protocol(c.kind),
+        Flaw::ExternalName => ("UnsupportedValue", external_name(&namespace, &name)),
+        Flaw::NoSuchPort(port) => {
+            let protocol = match c.kind.transport() {
+                PortProtocol::Tcp => "TCP",
+                PortProtocol::Udp => "UDP",
+            };
+            let kind = target.kind.kind().map_or("Service", Kind::as_str);
+            let message = format!("{protocol} Port {port} not found on {kind} {namespace}/{name}");
+            ("PortNotFound", message)
+        }
+        Flaw::Disabled => {
+            let message = "Backend is disabled in Edge Gateway configuration";
+            ("UnsupportedValue", message.to_owned())
+        }
+        Flaw::Unusable(problem) => (problem.ref_reason, problem.message),
     };
-    Ok(BackendId {
-        port: at,
-        protocol,
-        variant: VariantId::OWN,
-    })
+    Problem::new(reason, message)
 }
 
 /// What a backend that doesn't say is spoken to in: gRPC is HTTP/2.
@@ -251,77 +226,35 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
-/// Whether a policy puts TLS in front of the backend, or would if it could be honoured.
-fn is_secured(c: &Compilation<'_, '_>, port: BackendPort) -> bool {
-    !matches!(c.reader.backend_tls(port), None | Some(BackendTls::Clear))
-}
-
-/// A protocol inside TLS must never be spoken in clear.
-fn needs_tls(protocol: &str) -> Problem {
-    Problem::new(
-        "UnsupportedProtocol",
-        format!("application protocol {protocol} needs TLS to the backend, and no BackendTLSPolicy provides it"),
-    )
-}
-
-/// A Backend has its ports at its endpoints, and all of these are meant, whichever port a reference names.
-fn own_backend(c: &mut Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
-    if c.reader.settings().backend_api == Feature::Disabled {
-        return Err(Problem::new(
-            "UnsupportedValue",
-            "Backend is disabled in Edge Gateway configuration",
-        ));
-    }
-    let Some(backend) = c.reader.backend(target.id) else {
-        return Err(not_found(c.reader, Kind::Backend.as_str(), target.id));
-    };
-    if let Some(problem) = backend_problem(backend, c.reader.settings()) {
-        return Err(Problem::new(problem.ref_reason, problem.message));
-    }
-    if backend.spec.r#type == api::BackendType::DynamicResolver && c.n_references > 1 {
-        return Err(Problem::new(
-            "InvalidBackendRef",
-            "dynamic resolver is not supported for multiple backendRefs",
-        ));
-    }
-    if backend.spec.r#type == api::BackendType::DynamicResolver && matches!(c.kind, RouteKind::Tcp | RouteKind::Udp) {
-        let message = "dynamic resolver backends take their host from requests, and streams have none";
-        return Err(Problem::new("UnsupportedValue", message));
-    }
-    let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
+/// Tells of a port that no endpoint of a Backend has: it may be meant to choose among them.
+fn note_port(c: &mut Compilation<'_, '_>, backend: &api::Backend, port: Option<u16>) {
+    let mut ports = backend.spec.endpoints.iter().filter_map(|e| e.port()).peekable();
     if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
         let (namespace, name) = (&backend.metadata.namespace, &backend.metadata.name);
         let message =
             format!("backendRefs: no endpoint of Backend {namespace}/{name} has port {wanted}; all of them are used");
         c.note(Effect::FallsShort, "UnsupportedValue", message);
     }
-    let at = BackendPort {
-        target,
-        port: 0,
-        transport: c.kind.transport(),
-    };
-    if backend.spec.endpoints.iter().any(|e| e.unix.is_some()) {
-        return Err(Problem::new(
-            "UnsupportedAddressType",
-            "unix domain sockets are not supported in backend references",
-        ));
-    }
-    let mut protocol = usual_protocol(c.kind);
-    for wanted in &backend.spec.app_protocols {
-        match wanted {
-            OwnProtocol::H2c => protocol = AppProtocol::Http2,
-            OwnProtocol::Wss if !is_secured(c, at) => return Err(needs_tls(wanted.as_str())),
-            OwnProtocol::Wss | OwnProtocol::Ws | OwnProtocol::Other(_) => {}
-        }
-    }
-    Ok(BackendId {
-        port: at,
-        protocol,
-        variant: VariantId::OWN,
-    })
 }
 
-fn port_of(endpoint: &api::BackendEndpoint) -> Option<u16> {
-    let ip = endpoint.ip.as_ref().map(|ip| ip.port);
-    ip.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port))
+/// Endpoints of a Backend that a route can't send to.
+fn check_endpoints(c: &mut Compilation<'_, '_>, id: Id, port: Option<u16>) -> Result<(), Problem> {
+    let Some(backend) = c.reader.backend(id) else {
+        return Ok(());
+    };
+    let is_resolver = backend.spec.r#type == api::BackendType::DynamicResolver;
+    let (reason, message) = if is_resolver && c.n_references > 1 {
+        let message = "dynamic resolver is not supported for multiple backendRefs";
+        ("InvalidBackendRef", message)
+    } else if is_resolver && matches!(c.kind, RouteKind::Tcp | RouteKind::Udp) {
+        let message = "dynamic resolver backends take their host from requests, and streams have none";
+        ("UnsupportedValue", message)
+    } else if backend.spec.endpoints.iter().any(|e| e.unix.is_some()) {
+        let message = "unix domain sockets are not supported in backend references";
+        ("UnsupportedAddressType", message)
+    } else {
+        note_port(c, backend, port);
+        return Ok(());
+    };
+    Err(Problem::new(reason, message))
 }

@@ -4,8 +4,9 @@
 use super::{Compilation, Copies, Effect, RuleParts, Use, admissible, backend, cors, extension};
 use crate::{
     api::{
-        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, PathMatchType, PathModifier, PathModifierType,
-        RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
+        CorsFilter, HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, LocalObjectRef, PathMatchType,
+        PathModifier, PathModifierType, RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite,
+        text::Hostname,
     },
     name::RouteKind,
     phase::header::{self, Flaw},
@@ -143,99 +144,78 @@ fn is_http_only(kind: &RouteFilterType) -> bool {
     matches!(kind, F::RequestRedirect | F::UrlRewrite | F::Cors | F::ExternalAuth)
 }
 
-fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, filters: &mut Filters) {
-    match (&filter.r#type, filter) {
-        (kind, _) if c.kind == RouteKind::Grpc && is_http_only(kind) => {
-            c.fail("UnsupportedValue", format!("Unsupported filter type: {kind}."));
+/// What a filter says.
+enum Member<'a> {
+    RequestHeaders(&'a HeaderModifier),
+    ResponseHeaders(&'a HeaderModifier),
+    Redirect(&'a RequestRedirect),
+    Rewrite(&'a UrlRewrite),
+    Mirror(&'a RequestMirror),
+    Cors(&'a CorsFilter),
+    Extension(&'a LocalObjectRef),
+}
+
+/// What a filter says in the field of its type, or why it can't be used by anybody.
+fn member(filter: &RouteFilter) -> Result<Member<'_>, String> {
+    use RouteFilterType as F;
+    let kind = &filter.r#type;
+    let (field, said) = match kind {
+        F::RequestHeaderModifier => {
+            let said = filter.request_header_modifier.as_deref();
+            ("requestHeaderModifier", said.map(Member::RequestHeaders))
         }
-        (
-            RouteFilterType::RequestHeaderModifier,
-            RouteFilter {
-                request_header_modifier: Some(edits),
-                ..
-            },
-        ) => {
+        F::ResponseHeaderModifier => {
+            let said = filter.response_header_modifier.as_deref();
+            ("responseHeaderModifier", said.map(Member::ResponseHeaders))
+        }
+        F::RequestRedirect => (
+            "requestRedirect",
+            filter.request_redirect.as_deref().map(Member::Redirect),
+        ),
+        F::UrlRewrite => ("urlRewrite", filter.url_rewrite.as_deref().map(Member::Rewrite)),
+        F::RequestMirror => ("requestMirror", filter.request_mirror.as_deref().map(Member::Mirror)),
+        F::Cors => ("cors", filter.cors.as_deref().map(Member::Cors)),
+        F::ExtensionRef => ("extensionRef", filter.extension_ref.as_deref().map(Member::Extension)),
+        F::ExternalAuth | F::Other(_) => return Err(unsupported(kind)),
+    };
+    said.ok_or_else(|| format!("A filter of type {kind} needs the field `{field}`."))
+}
+
+fn unsupported(kind: &RouteFilterType) -> String {
+    format!("Unsupported filter type: {kind}.")
+}
+
+fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, filters: &mut Filters) {
+    let member = match c.kind == RouteKind::Grpc && is_http_only(&filter.r#type) {
+        true => Err(unsupported(&filter.r#type)),
+        false => member(filter),
+    };
+    match member {
+        Err(message) => c.fail("UnsupportedValue", message),
+        Ok(Member::RequestHeaders(edits)) => {
             merge(&mut filters.request_headers, header_edits(c, edits, Side::Request));
         }
-        (
-            RouteFilterType::ResponseHeaderModifier,
-            RouteFilter {
-                response_header_modifier: Some(edits),
-                ..
-            },
-        ) => {
+        Ok(Member::ResponseHeaders(edits)) => {
             merge(&mut filters.response_headers, header_edits(c, edits, Side::Response));
         }
-        (
-            RouteFilterType::RequestRedirect,
-            RouteFilter {
-                request_redirect: Some(redirect),
-                ..
-            },
-        ) => {
+        Ok(Member::Redirect(redirect)) => {
             once(c, &filters.redirect, "requestRedirect");
             filters.redirect = Some(redirect_of(c, redirect, prefix));
         }
-        (
-            RouteFilterType::UrlRewrite,
-            RouteFilter {
-                url_rewrite: Some(rewrite),
-                ..
-            },
-        ) => {
-            if std::mem::replace(&mut filters.has_url_rewrite, true) {
-                twice(c, "urlRewrite");
-            } else {
-                let rewrite = rewrite_of(c, rewrite, prefix);
-                filters.add_rewrite(c, rewrite);
-            }
+        Ok(Member::Rewrite(_)) if std::mem::replace(&mut filters.has_url_rewrite, true) => twice(c, "urlRewrite"),
+        Ok(Member::Rewrite(rewrite)) => {
+            let rewrite = rewrite_of(c, rewrite, prefix);
+            filters.add_rewrite(c, rewrite);
         }
-        (
-            RouteFilterType::RequestMirror,
-            RouteFilter {
-                request_mirror: Some(mirror),
-                ..
-            },
-        ) => {
+        Ok(Member::Mirror(mirror)) => {
             filters.has_mirror = true;
             filters.mirrors.extend(mirror_of(c, mirror));
         }
-        (RouteFilterType::Cors, RouteFilter { cors: Some(rules), .. }) => {
+        Ok(Member::Cors(rules)) => {
             once(c, &filters.cors, "CORS");
             filters.cors = cors::compile(c, rules).map(Arc::new);
         }
-        (
-            RouteFilterType::ExtensionRef,
-            RouteFilter {
-                extension_ref: Some(reference),
-                ..
-            },
-        ) => {
-            extension::apply(c, reference, filters);
-        }
-        (kind, filter) => {
-            let message = unusable(kind, filter);
-            c.fail("UnsupportedValue", message);
-        }
-    }
-}
-
-/// Why a filter can't be used by anybody.
-fn unusable(kind: &RouteFilterType, filter: &RouteFilter) -> String {
-    use RouteFilterType as F;
-    let (member, is_there) = match kind {
-        F::RequestHeaderModifier => ("requestHeaderModifier", filter.request_header_modifier.is_some()),
-        F::ResponseHeaderModifier => ("responseHeaderModifier", filter.response_header_modifier.is_some()),
-        F::RequestMirror => ("requestMirror", filter.request_mirror.is_some()),
-        F::RequestRedirect => ("requestRedirect", filter.request_redirect.is_some()),
-        F::UrlRewrite => ("urlRewrite", filter.url_rewrite.is_some()),
-        F::Cors => ("cors", filter.cors.is_some()),
-        F::ExtensionRef => ("extensionRef", filter.extension_ref.is_some()),
-        F::ExternalAuth | F::Other(_) => ("", true),
-    };
-    match is_there {
-        true => format!("Unsupported filter type: {kind}."),
-        false => format!("A filter of type {kind} needs the field `{member}`."),
+        Ok(Member::Extension(reference)) => extension::apply(c, reference, filters),
     }
 }
 
@@ -416,64 +396,39 @@ fn path_rewrite(
     prefix: Option<&str>,
     what: &str,
 ) -> Option<PathRewrite> {
-    match (&path.r#type, &path.replace_full_path, &path.replace_prefix_match) {
+    let message = match (&path.r#type, &path.replace_full_path, &path.replace_prefix_match) {
         (PathModifierType::ReplaceFullPath, _, Some(_)) => {
-            c.fail(
-                "UnsupportedValue",
-                "ReplacePrefixMatch cannot be set when rewrite path type is \"ReplaceFullPath\".",
-            );
-            None
+            "ReplacePrefixMatch cannot be set when rewrite path type is \"ReplaceFullPath\"."
         }
         (PathModifierType::ReplaceFullPath, None, _) => {
-            c.fail(
-                "UnsupportedValue",
-                "ReplaceFullPath must be set when rewrite path type is \"ReplaceFullPath\".",
-            );
-            None
+            "ReplaceFullPath must be set when rewrite path type is \"ReplaceFullPath\"."
         }
         (PathModifierType::ReplaceFullPath, Some(full), _) => {
             c.admit("replaceFullPath", full, admissible::replacement(full))?;
-            Some(PathRewrite::Full((&**full).into()))
+            return Some(PathRewrite::Full((&**full).into()));
         }
         (PathModifierType::ReplacePrefixMatch, Some(_), _) => {
-            c.fail(
-                "UnsupportedValue",
-                "ReplaceFullPath cannot be set when rewrite path type is \"ReplacePrefixMatch\".",
-            );
-            None
+            "ReplaceFullPath cannot be set when rewrite path type is \"ReplacePrefixMatch\"."
         }
         (PathModifierType::ReplacePrefixMatch, _, None) => {
-            c.fail(
-                "UnsupportedValue",
-                "ReplacePrefixMatch must be set when rewrite path type is \"ReplacePrefixMatch\".",
-            );
-            None
+            "ReplacePrefixMatch must be set when rewrite path type is \"ReplacePrefixMatch\"."
         }
         (PathModifierType::ReplacePrefixMatch, _, Some(replacement)) => match prefix {
             Some(prefix) => {
                 c.admit("replacePrefixMatch", replacement, admissible::replacement(replacement))?;
-                let replacement = replacement.trim_end_matches('/').into();
-                Some(PathRewrite::Prefix {
+                return Some(PathRewrite::Prefix {
                     matched: prefix.into(),
-                    replacement,
-                })
+                    replacement: replacement.trim_end_matches('/').into(),
+                });
             }
-            None => {
-                c.fail(
-                    "UnsupportedValue",
-                    "ReplacePrefixMatch needs exactly one match, of type PathPrefix.",
-                );
-                None
-            }
+            None => "ReplacePrefixMatch needs exactly one match, of type PathPrefix.",
         },
-        (PathModifierType::Other(kind), ..) => {
-            let message = format!(
-                "{what} path type: {kind} is invalid, only \"ReplaceFullPath\" and \"ReplacePrefixMatch\" are supported."
-            );
-            c.fail("UnsupportedValue", message);
-            None
-        }
-    }
+        (PathModifierType::Other(kind), ..) => &format!(
+            "{what} path type: {kind} is invalid, only \"ReplaceFullPath\" and \"ReplacePrefixMatch\" are supported."
+        ),
+    };
+    c.fail("UnsupportedValue", message);
+    None
 }
 
 /// A mirror that can't be resolved is left out: the request itself goes on.

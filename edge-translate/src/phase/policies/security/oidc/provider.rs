@@ -6,24 +6,24 @@
 
 use super::AREA;
 use crate::{
-    api::{Kind, Text, security::oidc::OidcProvider},
+    api::{Text, security::oidc::OidcProvider},
     engine::reader::Reader,
     fact::Fetched,
-    name::{OutsideService, Variant},
+    name::OutsideService,
     phase::policies::{
-        security::Guards,
-        services::{self, Asked},
+        security::{
+            Guards,
+            fetching::{Giver, giver},
+        },
         traffic::Problems,
     },
 };
-use edge_ir::{AppProtocol, ClientProof, LoginProvider, Timeout};
+use edge_ir::{ClientProof, LoginProvider};
 use serde::Deserialize;
 use std::sync::Arc;
 
 /// Where a provider keeps what it says of itself, behind the URL of the issuer.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
-/// Longest wait for a token.
-const FETCH: Timeout = Timeout(10_000);
 
 /// What a provider says of itself.
 #[derive(Default, Deserialize)]
@@ -59,7 +59,7 @@ pub(super) fn provider(
         }
     }
     // Asked even where the provider says nothing yet: who is asked doesn't depend on that.
-    let backend = backend(reader, spec, guards, problems)?;
+    let giver = giver(reader, AREA, spec.services(), guards, problems)?;
     let is_complete = spec.authorization_endpoint.is_some() && spec.token_endpoint.is_some();
     let configuration = match is_complete {
         true => Configuration::default(),
@@ -80,9 +80,9 @@ pub(super) fn provider(
     );
     let token = endpoint(&spec.token_endpoint, configuration.token_endpoint, "token_endpoint");
     let (authorization, token) = (authorization?, token?);
-    let (cluster, retry, outside) = match backend {
-        Asks::Backend(service) => (reader.cluster_name(service.backend), service.retry, None),
-        Asks::Outside(variant, retry) => {
+    let (cluster, retry, outside) = match giver {
+        Giver::Backend(service) => (reader.cluster_name(service.backend), service.retry, None),
+        Giver::Outside(variant, retry) => {
             let at = OutsideService {
                 variant: reader.variant_id(variant),
                 ..OutsideService::at(&token).ok()?
@@ -109,41 +109,6 @@ fn proof(methods: &[String]) -> ClientProof {
         true => ClientProof::Body,
         false => ClientProof::Header,
     }
-}
-
-/// Who gives tokens.
-enum Asks {
-    /// A backend of ours.
-    Backend(services::Service),
-    /// Whoever the endpoint names.
-    Outside(Variant, Option<edge_ir::RetryPolicy>),
-}
-
-fn backend(
-    reader: &Reader<'_>,
-    spec: &OidcProvider,
-    guards: &mut Guards<'_, '_>,
-    problems: &mut Problems,
-) -> Option<Asks> {
-    if spec.backend_ref.is_some() {
-        problems.add(AREA, "BackendRefs must be used, backendRef is not supported");
-    }
-    let named = spec.services();
-    let asked = Asked {
-        by: Kind::SecurityPolicy,
-        area: AREA,
-        protocol: AppProtocol::Http1,
-        references: &named,
-        settings: spec.backend_settings.as_deref(),
-        wait: Some(FETCH),
-    };
-    if named.is_empty() {
-        let (variant, retry) = services::settings(&asked, problems);
-        return Some(Asks::Outside(variant, retry));
-    }
-    let service = services::service(reader, asked, problems)?;
-    guards.backends.push(service.backend);
-    Some(Asks::Backend(service))
 }
 
 /// What the provider says of itself; none while that isn't known, or can't be believed.
