@@ -67,10 +67,10 @@ use telemetry::{
 };
 use traffic::{
     backends_that_fail_are_left_out, backends_that_fail_probes_are_left_out, faults_are_injected,
-    filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_refused_while_too_few_succeed,
-    requests_are_tried_again, requests_beyond_a_rate_are_turned_away, requests_end_in_time,
-    requests_of_a_user_stay_at_a_backend, responses_are_compressed_as_clients_like, responses_are_replaced,
-    responses_pass_at_a_rate, the_zone_of_a_proxy_comes_first, what_a_cluster_bears_is_bounded,
+    filters_answer_rewrite_and_sign, long_requests_are_refused, one_list_of_cookies_is_enough_and_preflights_need_none,
+    requests_are_refused_while_too_few_succeed, requests_are_tried_again, requests_beyond_a_rate_are_turned_away,
+    requests_end_in_time, requests_of_a_user_stay_at_a_backend, responses_are_compressed_as_clients_like,
+    responses_are_replaced, responses_pass_at_a_rate, the_zone_of_a_proxy_comes_first, what_a_cluster_bears_is_bounded,
 };
 
 e2e::with_each_data_plane! {
@@ -115,6 +115,7 @@ e2e::with_each_data_plane! {
     backends_that_fail_probes_are_left_out,
     backends_that_fail_are_left_out,
     filters_answer_rewrite_and_sign,
+    one_list_of_cookies_is_enough_and_preflights_need_none,
     responses_are_compressed_as_clients_like,
     responses_are_replaced,
     responses_pass_at_a_rate,

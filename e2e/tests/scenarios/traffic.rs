@@ -25,7 +25,10 @@ mod zones;
 
 pub(crate) use bounds::{requests_beyond_a_rate_are_turned_away, what_a_cluster_bears_is_bounded};
 pub(crate) use choice::requests_of_a_user_stay_at_a_backend;
-pub(crate) use filters::{faults_are_injected, filters_answer_rewrite_and_sign, long_requests_are_refused};
+pub(crate) use filters::{
+    faults_are_injected, filters_answer_rewrite_and_sign, long_requests_are_refused,
+    one_list_of_cookies_is_enough_and_preflights_need_none,
+};
 pub(crate) use health::{backends_that_fail_are_left_out, backends_that_fail_probes_are_left_out};
 pub(crate) use responses::{
     requests_are_refused_while_too_few_succeed, responses_are_compressed_as_clients_like, responses_are_replaced,

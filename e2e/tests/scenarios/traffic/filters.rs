@@ -54,6 +54,10 @@ pub(crate) fn long_requests_are_refused(plane: &DataPlane) -> Result<()> {
     www.fails_closed("  requestBuffer: { limit: 5Gi }\n", "RequestBuffer")
 }
 
+/// Where the route of its own stands, and whom it is for.
+const FILE: &str = "filtered.yaml";
+const ITS_HOST: &str = "filtered.example.com";
+
 /// A route of its own to the peers, with an HTTPRouteFilter.
 fn filtered(host: &str, spec: &str) -> String {
     format!(
@@ -81,8 +85,6 @@ fn filtered_in_part(host: &str, spec: &str) -> String {
 }
 
 pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
-    const FILE: &str = "filtered.yaml";
-    const ITS_HOST: &str = "filtered.example.com";
     let peer = HttpPeer::start(|request| {
         let seen = ["host", "authorization"].map(|name| request.header(name).unwrap_or("-"));
         let text = format!(
@@ -143,4 +145,42 @@ pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
     www.until("no request without its credential", &ask, |told| told.status == 500)?;
     www.stack.remove(FILE)?;
     www.until("no such host", &ask, |told| told.status == 404).map(drop)
+}
+
+pub(crate) fn one_list_of_cookies_is_enough_and_preflights_need_none(plane: &DataPlane) -> Result<()> {
+    const LISTS: &str = "  matches:\n    - cookies: [{ name: role, value: admin }, { name: seen, value: '1' }]\n    \
+                         - cookies: [{ name: role, value: owner }]\n";
+    const ASKS: &str = "access-control-request-method";
+    let (peer, _) = backend("one")?;
+    let www = Routed::start(plane, &[peer.port])?;
+    let route = filtered(ITS_HOST, LISTS);
+    let cors = "{ type: CORS, cors: { allowOrigins: ['https://friend.example'] } }";
+    let route = route.replace(
+        "- filters: [",
+        &format!("- matches: [{{ method: GET }}]\n      filters: [{cors}, "),
+    );
+    www.stack.put(FILE, &route)?;
+    let with = |method: &'static str, headers: &'static [(&'static str, &'static str)]| Request {
+        method,
+        headers,
+        ..Request::get(ITS_HOST, "/")
+    };
+    www.answers(&with("GET", &[("cookie", "role=owner")]), 200)?;
+    www.answers(&with("GET", &[("cookie", "role=admin; seen=1")]), 200)?;
+    www.answers(&with("GET", &[("cookie", "role=admin")]), 404)?;
+
+    let friend = ("origin", "https://friend.example");
+    let told = www.ask(&Request {
+        headers: &[friend, (ASKS, "GET")],
+        ..with("OPTIONS", &[])
+    })?;
+    assert_eq!(told.header("access-control-allow-origin"), Some(friend.1), "{told:?}");
+    for others in [&[friend, (ASKS, "PUT")][..], &[friend], &[(ASKS, "GET")]] {
+        let told = www.ask(&Request {
+            headers: others,
+            ..with("OPTIONS", &[])
+        })?;
+        assert_eq!(told.status, 404, "{others:?}");
+    }
+    Ok(())
 }
