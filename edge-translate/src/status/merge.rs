@@ -107,10 +107,13 @@ impl Stamp<'_> {
         })
     }
 
-    /// Entries of other controllers as they are, then ours as far as the limit allows. One that names no controller is of
-    /// ours: those of an EdgeProxy had no place for the name once, and the API server dropped it.
+    /// Entries of other controllers as they are, then ours as far as the limit allows. An ancestor's that names no controller
+    /// is of ours: those of an EdgeProxy had no place for the name once, and the API server dropped it.
     fn entries(&self, old: Option<&Value>, by: &str, controller: &str, ours: &[ParentStatus], limit: usize) -> Value {
-        let is_mine = |entry: &&Value| entry.get("controllerName").is_none_or(|name| name == controller);
+        let is_mine = |entry: &&Value| match entry.get("controllerName") {
+            Some(name) => name == controller,
+            None => by == ANCESTOR,
+        };
         let (mine, foreign): (Vec<_>, Vec<_>) = items(old).partition(is_mine);
         let mut list: Vec<Value> = foreign.into_iter().cloned().collect();
         let room = limit.saturating_sub(list.len());
