@@ -227,6 +227,9 @@ impl Book {
                 overlay::parent_of(key, parent).is_some_and(|parent| self.statuses.contains_key(&parent))
             });
             let parents: Vec<ParentStatus> = ours.map(unspoken).collect();
+            if parents.is_empty() {
+                return None;
+            }
             let body = StatusBody::Parents {
                 controller_name: Arc::clone(self.controller_name.as_ref()?),
                 parents,

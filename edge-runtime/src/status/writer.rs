@@ -3,9 +3,9 @@
 //! The same facts as in standalone mode are laid together in the [`book`](super::book); what then differs from what an
 //! object carries ([`Mirror`]) is written, a moment after the last change: each object once, however much has changed
 //! about it, and never two writes of one object at a time ([`lay`] says what to write); where only counts have changed,
-//! they may wait ([`counts`]). What has a status to be written about may have to be held, too ([`hold`]). A write on top of something that
-//! we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told once and
-//! tried again. Nobody waits for this task.
+//! they may wait ([`counts`]). A class may have to be held before anything is said of it ([`hold`]). A write on top of
+//! something that we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told
+//! once and tried again. Nobody waits for this task.
 
 use super::{
     Sources,
@@ -24,10 +24,7 @@ use crate::{
     state::{Finalizers, Leadership, Ledger, Mirror, Published, Rejections, Seen},
     task::Stop,
 };
-use edge_translate::{
-    api::{Kind, ObjectKey},
-    status::StatusBody,
-};
+use edge_translate::{api::ObjectKey, status::StatusBody};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use kube::{
     Api as Objects, Error,
@@ -192,7 +189,9 @@ struct Writer {
     /// What couldn't be written, and is tried again.
     failures: Failures,
     /// What the API server doesn't take.
-    refused: BTreeMap<ObjectKey, Trouble>,
+    refused: BTreeMap<(ObjectKey, Part), Trouble>,
+    /// Classes whose metadata couldn't be written as they are: what is to be said of them doesn't wait for that.
+    unheld: BTreeSet<ObjectKey>,
 }
 
 impl Writer {
@@ -216,6 +215,7 @@ impl Writer {
             counts: Counts::default(),
             failures: Failures::default(),
             refused: BTreeMap::new(),
+            unheld: BTreeSet::new(),
         }
     }
 
@@ -244,6 +244,7 @@ impl Writer {
         let mut stale = self.cluster.mirror.take();
         stale.extend(self.book.take_stale());
         for key in &stale {
+            self.unheld.remove(key);
             let effective = self.effective(key);
             for news in self.told.follow(key, effective.as_ref().map(|it| &it.status), None) {
                 match news {
@@ -282,6 +283,7 @@ impl Writer {
         self.counts.clear();
         self.failures.clear();
         self.refused.clear();
+        self.unheld.clear();
         self.events.clear();
         if now == Leadership::Leading {
             self.cluster.mirror.begin();
@@ -313,6 +315,7 @@ impl Writer {
 
     fn begin(&mut self, key: ObjectKey) {
         let Some((objects, base, needed)) = self.needed(&key) else {
+            self.book.said(&key);
             return self.settled(&key);
         };
         if needed.says == Says::Counts && !self.counts.may_be_written(&key, Instant::now()) {
@@ -328,9 +331,21 @@ impl Writer {
         let seen = self.cluster.mirror.seen(key)?;
         let effective = self.effective(key);
         let ours = (&seen, &self.cluster.controller_name);
-        let needed = lay::needed(key, effective.as_ref(), ours, &now());
-        let needed = needed.or_else(|| hold::needed(&seen, self.used(key, effective.as_ref()?)?))?;
+        let hold = || match self.unheld.contains(key) {
+            true => None,
+            false => hold::needed(&seen, self.used(key, effective.as_ref()?)?),
+        };
+        let needed = hold().or_else(|| lay::needed(key, effective.as_ref(), ours, &now()))?;
         Some((objects(&self.cluster, key)?, seen.version, needed))
+    }
+
+    /// Whether a class is held as it should be, by what it carries now.
+    fn is_held(&self, key: &ObjectKey) -> bool {
+        let needed = || {
+            let seen = self.cluster.mirror.seen(key)?;
+            hold::needed(&seen, self.used(key, &self.effective(key)?)?)
+        };
+        needed().is_none()
     }
 
     /// Whether a class of ours is in use.
@@ -342,11 +357,14 @@ impl Writer {
         })
     }
 
-    /// An object needs nothing more.
+    /// An object needs nothing more, or nothing that could be written.
     fn settled(&mut self, key: &ObjectKey) {
-        self.book.said(key);
         self.counts.over(key);
-        self.refused.remove(key);
+        self.refused.remove(&(key.clone(), Part::Status));
+        if self.unheld.contains(key) {
+            return;
+        }
+        self.refused.remove(&(key.clone(), Part::Metadata));
         if self.failures.over(key) {
             tracing::info!("statuses can be written again");
         }
@@ -363,42 +381,77 @@ impl Writer {
         self.writing.remove(&key);
         match outcome {
             Outcome::Written(seen) => {
-                if part == Part::Status {
-                    self.metrics.count(Counter::StatusUpdates);
-                    self.metrics.observe(Timer::StatusWrite, begun.elapsed());
-                }
                 tracing::debug!(object = %key, ?part, "written");
                 self.cluster.mirror.wrote(&key, &base, seen);
-                self.settled(&key);
-                if key.kind == Kind::GatewayClass {
-                    // Its other part may have to be written as well.
-                    self.queue.insert(key);
-                }
+                self.written(key, part, begun);
             }
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
                 self.cluster.mirror.wrote(&key, &base, seen);
                 self.queue.insert(key);
             }
-            Outcome::Gone => self.settled(&key),
+            Outcome::Gone => {
+                self.unheld.remove(&key);
+                self.book.said(&key);
+                self.settled(&key);
+            }
             Outcome::Refused(reason) => {
-                self.metrics.count(Counter::StatusFailures);
-                self.failures.over(&key);
-                if self.refused.entry(key.clone()).or_default().is_news(&reason) {
-                    tracing::error!(object = %key, "its status can't be written: {reason}");
+                if part == Part::Metadata || !self.unheld.contains(&key) {
+                    self.failures.over(&key);
                 }
+                self.refuse(key, part, &reason);
             }
             Outcome::Failed(Failure { class, reason }) => {
                 self.metrics.count(Counter::StatusFailures);
                 if self.failures.failed(class, key.clone(), Instant::now()) {
                     tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
                 }
+                self.say_unheld(key, part);
             }
         }
     }
 
+    fn written(&mut self, key: ObjectKey, part: Part, begun: Instant) {
+        match part {
+            Part::Status => {
+                self.metrics.count(Counter::StatusUpdates);
+                self.metrics.observe(Timer::StatusWrite, begun.elapsed());
+                // What waits came after what was written.
+                if !self.queue.contains(&key) {
+                    self.book.said(&key);
+                }
+                self.settled(&key);
+            }
+            Part::Metadata if self.is_held(&key) => drop(self.queue.insert(key)),
+            Part::Metadata => self.refuse(key, part, "the API server takes them and doesn't keep them"),
+        }
+    }
+
+    /// The API server doesn't take something, and wouldn't the next time.
+    fn refuse(&mut self, key: ObjectKey, part: Part, reason: &str) {
+        self.metrics.count(Counter::StatusFailures);
+        let what = match part {
+            Part::Status => "its status",
+            Part::Metadata => "its finalizers",
+        };
+        if self.refused.entry((key.clone(), part)).or_default().is_news(reason) {
+            tracing::error!(object = %key, "{what} can't be written: {reason}");
+        }
+        self.say_unheld(key, part);
+    }
+
+    /// What is to be said of a class doesn't wait until it can be held.
+    fn say_unheld(&mut self, key: ObjectKey, part: Part) {
+        if part == Part::Metadata {
+            self.unheld.insert(key.clone());
+            self.queue.insert(key);
+        }
+    }
+
     fn try_again(&mut self) {
-        self.queue.append(&mut self.failures.take_due(Instant::now()));
+        let mut due = self.failures.take_due(Instant::now());
+        self.unheld.retain(|key| !due.contains(key));
+        self.queue.append(&mut due);
     }
 
     /// What is said about every object, as a page.

@@ -21,7 +21,7 @@ pub(super) struct Needed {
 }
 
 /// What of an object is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// Its status.
     Status,

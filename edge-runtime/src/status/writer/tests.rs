@@ -1,10 +1,13 @@
 //! What a writer remembers, and for how long.
 
 use super::*;
-use crate::state::{Reports, Sight};
+use crate::{
+    cluster::ReadKind,
+    state::{Reports, Sight},
+};
 use edge_translate::{
-    api::{Kind, ParentReference},
-    status::{Condition, ParentStatus, Status, StatusBody},
+    api::{CLASS_IN_USE, Kind, ParentReference},
+    status::{ClassStatus, Condition, GatewayStatus, ListenerSetStatus, ParentStatus, Status, StatusBody},
 };
 use http::{Request, Response};
 use kube::{Client, client::Body};
@@ -25,16 +28,16 @@ impl Rig {
     fn new() -> Self {
         let silent = service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
         let mut served = Served::default();
-        let resource = kube::core::ApiResource {
-            group: Kind::HttpRoute.group().to_owned(),
-            version: "v1".to_owned(),
-            api_version: Kind::HttpRoute.api_version(),
-            kind: "HTTPRoute".to_owned(),
-            plural: "httproutes".to_owned(),
-        };
-        served
-            .kinds
-            .insert(crate::cluster::ReadKind::Known(Kind::HttpRoute), resource);
+        for kind in [Kind::HttpRoute, Kind::GatewayClass, Kind::ListenerSet] {
+            let resource = kube::core::ApiResource {
+                group: kind.group().to_owned(),
+                version: "v1".to_owned(),
+                api_version: kind.api_version(),
+                kind: kind.as_str().to_owned(),
+                plural: format!("{}s", kind.as_str().to_lowercase()),
+            };
+            served.kinds.insert(ReadKind::Known(kind), resource);
+        }
         let mirror = Arc::new(Mirror::default());
         let cluster = Cluster {
             api: Api::of(Client::new(silent, "default")),
@@ -98,6 +101,57 @@ impl Rig {
         self.mirror.put(vec![Sight { key, seen, malformed }]);
     }
 
+    /// We have this to say of an object.
+    fn say(&self, key: &ObjectKey, body: StatusBody) {
+        let status = Status {
+            observed_generation: 1,
+            body,
+        };
+        self.ledger.put(vec![(key.clone(), Some(Arc::new(status)))]);
+    }
+
+    /// A class of ours with a Gateway is there, and nothing holds it.
+    fn put_class(&self) -> ObjectKey {
+        let key = ObjectKey::new(Kind::GatewayClass, "", "edge");
+        let class = ClassStatus {
+            conditions: vec![Condition::yes("Accepted", "Accepted", "Fine")],
+            ..ClassStatus::default()
+        };
+        self.say(&key, StatusBody::Class(class));
+        let gateway = GatewayStatus {
+            class: "edge".into(),
+            ..GatewayStatus::default()
+        };
+        self.say(&ObjectKey::new(Kind::Gateway, "ns", "gw"), StatusBody::Gateway(gateway));
+        self.sight_class(&key, "1");
+        key
+    }
+
+    fn sight_class(&self, key: &ObjectKey, version: &str) {
+        let seen = Some(carrying(key, version, None, &[]));
+        let (key, malformed) = (key.clone(), None);
+        self.mirror.put(vec![Sight { key, seen, malformed }]);
+    }
+
+    /// Which part of an object would be written now, and what of it.
+    fn needed(&self, key: &ObjectKey) -> Option<(Part, Value)> {
+        let (.., needed) = self.writer.needed(key)?;
+        Some((needed.part, needed.patch))
+    }
+
+    /// A write on top of a version ends, and what follows begins. Whether something about the object does.
+    fn ends(&mut self, key: &ObjectKey, (base, part): (&str, Part), outcome: Outcome) -> bool {
+        self.writer.done(Done {
+            key: key.clone(),
+            base: base.into(),
+            begun: Instant::now(),
+            part,
+            outcome,
+        });
+        self.writer.write();
+        self.writer.writing.contains(key)
+    }
+
     /// Lays together what is known, and begins what is to be written.
     fn turn(&mut self) {
         self.writer.refresh();
@@ -110,6 +164,92 @@ impl Rig {
         let line = page.lines().find_map(|line| line.strip_prefix(series));
         line.unwrap().to_owned()
     }
+}
+
+/// An object as it is after a write.
+fn carrying(key: &ObjectKey, version: &str, status: Option<&Value>, finalizers: &[&str]) -> Seen {
+    let metadata = json!({ "finalizers": finalizers });
+    Seen {
+        version: version.into(),
+        status: status.map(|status| status.to_string().into()),
+        finalizers: Finalizers::of(key.kind, &serde_json::from_value(metadata).unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn a_class_is_held_before_anything_is_said_of_it() {
+    let mut rig = Rig::new();
+    rig.writer.lead(Leadership::Leading);
+    let key = rig.put_class();
+    rig.turn();
+    assert_eq!(rig.needed(&key).unwrap().0, Part::Metadata);
+    let held = carrying(&key, "2", None, &[CLASS_IN_USE]);
+    assert!(rig.ends(&key, ("1", Part::Metadata), Outcome::Written(held)));
+    let (part, patch) = rig.needed(&key).unwrap();
+    assert_eq!(part, Part::Status);
+    let said = carrying(&key, "3", Some(&patch["status"]), &[CLASS_IN_USE]);
+    assert!(!rig.ends(&key, ("2", Part::Status), Outcome::Written(said)));
+    assert_eq!(rig.needed(&key), None);
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_class_waits_for_no_finalizer_that_cannot_be_written() {
+    let failure = || Failure {
+        class: "403 GatewayClass".to_owned(),
+        reason: "forbidden".to_owned(),
+    };
+    let lost = |key: &ObjectKey| Outcome::Written(carrying(key, "1", None, &[]));
+    let outcomes: [&dyn Fn(&ObjectKey) -> Outcome; 3] = [
+        &|_| Outcome::Refused("no such finalizer".to_owned()),
+        &|_| Outcome::Failed(failure()),
+        // Somebody's webhook takes it off again.
+        &lost,
+    ];
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        let mut rig = Rig::new();
+        rig.writer.lead(Leadership::Leading);
+        let key = rig.put_class();
+        rig.turn();
+        assert!(rig.ends(&key, ("1", Part::Metadata), outcome(&key)), "{n}");
+        let (part, patch) = rig.needed(&key).unwrap();
+        assert_eq!(part, Part::Status, "{n}");
+        let said = carrying(&key, "2", Some(&patch["status"]), &[]);
+        assert!(
+            !rig.ends(&key, ("1", Part::Status), Outcome::Written(said)),
+            "not for ever"
+        );
+        assert_eq!(rig.writer.failures.due().is_some(), n == 1, "it is tried again later");
+        assert_eq!(rig.writer.refused.len(), usize::from(n != 1));
+        rig.sight_class(&key, "3");
+        rig.turn();
+        assert_eq!(rig.needed(&key).unwrap().0, Part::Metadata, "something has changed");
+    }
+}
+
+/// An earlier write is on its way when what a ListenerSet belongs to goes.
+#[tokio::test]
+async fn what_is_to_be_said_once_is_not_said_by_what_was_written_before() {
+    let mut rig = Rig::new();
+    rig.writer.lead(Leadership::Leading);
+    let key = ObjectKey::new(Kind::ListenerSet, "ns", "set");
+    let set = ListenerSetStatus {
+        conditions: vec![Condition::yes("Accepted", "Accepted", "Fine")],
+        listeners: Vec::new(),
+    };
+    rig.say(&key, StatusBody::ListenerSet(set));
+    rig.sight(&key, Some("1"));
+    rig.turn();
+    let (_, before) = rig.needed(&key).unwrap();
+    rig.say(&key, StatusBody::Unattached(vec!["there is no Gateway gw".to_owned()]));
+    rig.turn();
+    let written = carrying(&key, "2", Some(&before["status"]), &[]);
+    assert!(rig.ends(&key, ("1", Part::Status), Outcome::Written(written)));
+    let (_, patch) = rig.needed(&key).unwrap();
+    assert_eq!(patch["status"]["conditions"][0]["status"], "False", "{patch}");
+    let written = carrying(&key, "3", Some(&patch["status"]), &[]);
+    assert!(!rig.ends(&key, ("2", Part::Status), Outcome::Written(written)));
+    let left = rig.writer.effective(&key).unwrap().status.body;
+    assert!(matches!(left, StatusBody::Unattached(_)), "once: {left:?}");
 }
 
 #[tokio::test]
@@ -164,7 +304,7 @@ async fn what_is_known_of_a_refused_status_goes_with_its_object() {
         reason: "forbidden".to_owned(),
     };
     rig.writer.done(done(&failed, Outcome::Failed(failure)));
-    assert!(rig.writer.refused.contains_key(&refused) && rig.writer.failures.due().is_some());
+    assert!(rig.writer.refused.contains_key(&(refused.clone(), Part::Status)) && rig.writer.failures.due().is_some());
     rig.sight(&refused, None);
     rig.sight(&failed, None);
     rig.turn();
