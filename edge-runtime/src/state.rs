@@ -10,7 +10,7 @@ pub use mirror::{Finalizers, Malformed, Mirror, Seen, Sight};
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{
-    Change, Fact, Question, Settings,
+    Change, Fact, Home, Question, Settings,
     api::{Object, ObjectKey, SecretData},
     config::extension::ExtensionManager,
     load::LoadFinding,
@@ -142,6 +142,8 @@ pub struct FleetState {
     pub infra: Option<Arc<Infra>>,
     /// The latest that could be used: its proxies have the account that this names.
     pub last_infra: Option<Arc<Infra>>,
+    /// Where its objects are by rule, while that isn't known either.
+    pub home: Option<Home>,
 }
 
 /// What is known about every fleet's infrastructure.

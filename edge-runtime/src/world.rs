@@ -432,10 +432,15 @@ impl World {
         let fleets = self.fleets.iter_mut().map(|(key, lowered)| {
             let infra = translation.infra.get(key).cloned();
             lowered.infra = infra.clone().or(lowered.infra.take());
+            let home = match lowered.infra {
+                Some(_) => None,
+                None => self.translator.settings().home(key),
+            };
             let state = FleetState {
                 snapshot: Arc::clone(&lowered.snapshot),
                 infra,
                 last_infra: lowered.infra.clone(),
+                home,
             };
             (key.clone(), state)
         });

@@ -29,6 +29,7 @@ use tokio::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
+mod accounts;
 mod delivered;
 mod identity;
 mod incoming;

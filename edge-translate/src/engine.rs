@@ -110,6 +110,11 @@ impl Translator {
         Self { executor, ..self }
     }
 
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        self.world.settings()
+    }
+
     /// Takes new settings. What read them is translated again.
     pub fn set_settings(&mut self, settings: Settings) {
         if self.world.set_settings(settings) {

@@ -6,13 +6,14 @@ use super::{
     fleet::{Fleet, Work},
     nodes::Nodes,
     observe::{News, Place},
-    report::nothing_yet,
+    report::{nothing_yet, report_of_unknown},
     seen::{ObjectId, View},
     write::Turns,
 };
 use crate::state::{FleetState, Published};
 use accounts::may_share;
 use edge_ir::{FleetKey, Infra, Owner};
+use edge_translate::Home;
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -204,7 +205,7 @@ impl Fleets {
             // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted is repaired.
             (Some(fleet), _) => match fleet.infra.clone().or_else(|| self.known(key)) {
                 Some(infra) => Some(infra),
-                None => return self.leave(key, &view),
+                None => return self.leave(key, fleet.home.as_ref(), &view),
             },
             (None, service) => service.map(|(_, infra)| Arc::clone(infra)),
         };
@@ -232,17 +233,21 @@ impl Fleets {
         }
     }
 
-    /// Nobody knows what is wanted of a fleet. If nothing is there, its proxies don't run; else nothing is said, so that
-    /// what was said before stays.
-    fn leave(&self, key: &FleetKey, view: &View) {
-        if view.is_empty() {
-            self.outputs.reports.send_if_modified(|reports| {
-                let Some(reports) = reports else { return false };
-                let is_new = !reports.contains_key(key);
-                reports.entry(key.clone()).or_insert_with(nothing_yet);
-                is_new
-            });
-        }
+    /// Nobody knows what is wanted of a fleet: it stays as it is, and what it looks like is said. Where that isn't known
+    /// either, what was said before stays.
+    fn leave(&self, key: &FleetKey, home: Option<&Home>, view: &View) {
+        let nodes = self.on_nodes.get(key).and_then(|_| self.nodes.addresses());
+        let report = match (home, self.on_nodes.contains(key), &nodes) {
+            _ if view.is_empty() => Some(nothing_yet()),
+            (None, ..) | (_, true, None) => None,
+            (Some(home), _, nodes) => report_of_unknown(home, view, nodes.as_deref().unwrap_or_default()),
+        };
+        let Some(report) = report else { return };
+        self.outputs.reports.send_if_modified(|reports| {
+            let Some(reports) = reports else { return false };
+            let before = reports.insert(key.clone(), report.clone());
+            before.as_ref() != Some(&report)
+        });
     }
 
     fn untell(&self, key: &FleetKey) {

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::state::{AskedAddresses, Availability, Report};
 use edge_infra::{ObjectKind, object_name};
-use edge_ir::Infra;
+use edge_ir::{Infra, Placement};
+use edge_translate::Home;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 /// Fields of a Service with the addresses that a Gateway asks for.
@@ -24,6 +25,38 @@ pub(super) fn nothing_yet() -> Report {
         addresses: Vec::new(),
         asked: AskedAddresses::default(),
     }
+}
+
+/// What the cluster shows of a fleet of which nobody knows what is wanted. None where that doesn't show where clients reach
+/// it: somebody else may give a Service a name of his own and our marks, where fleets are in the namespaces of their Gateways.
+pub(super) fn report_of_unknown(home: &Home, view: &View, nodes: &[IpAddr]) -> Option<Report> {
+    let at_home = || {
+        let at_home = |id: &ObjectId, seen: &Seen| id.namespace == home.namespace && !seen.leaves;
+        view.iter().filter(move |(id, seen)| at_home(id, seen))
+    };
+    let mut services = at_home().filter(|(id, _)| id.kind == ObjectKind::Service);
+    let by_rule = services.clone().find(|(id, _)| id.name == home.name);
+    let service = match (by_rule, home.placement) {
+        (Some((_, service)), _) => service,
+        (None, Placement::Controller) => match (services.next(), services.next()) {
+            (Some((_, service)), None) => service,
+            _ => return None,
+        },
+        (None, Placement::Gateway) => return None,
+    };
+    let workloads = at_home().filter(|(id, _)| WORKLOADS.contains(&id.kind));
+    let pods = workloads.map(|(id, workload)| workload.pods(id.kind));
+    let (replicas, available) = pods.max_by_key(|(_, available)| *available).unwrap_or((0, 0));
+    let external = service.external_addresses().into_iter();
+    Some(Report {
+        availability: match available {
+            0 => Availability::Starting,
+            available => Availability::Available(available),
+        },
+        replicas,
+        addresses: service.addresses_of_type(nodes),
+        asked: nothing_missing(external.map(|ip| (ip.to_string().into(), ip)).collect()),
+    })
 }
 
 /// What there is to say of a fleet.

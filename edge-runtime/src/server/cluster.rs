@@ -56,14 +56,8 @@ impl Prepared {
             Deploy::ControllerNamespace => ClientCertificates::Demanded,
             Deploy::GatewayNamespace => ClientCertificates::Unasked,
         };
-        let namespace = Arc::clone(&config.settings.controller_namespace);
-        let domain = &config.settings.dns_domain;
-        Authorizer::Account(AccountAuthorizer::new(
-            self.api.urgent(),
-            namespace,
-            domain,
-            certificates,
-        ))
+        let settings = &config.settings;
+        Authorizer::Account(AccountAuthorizer::new(self.api.urgent(), settings, certificates))
     }
 
     /// Says where things are.

@@ -56,6 +56,7 @@ fn published() -> Published {
         snapshot: Arc::default(),
         infra: Some(Arc::new(infra)),
         last_infra: None,
+        home: None,
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),
@@ -617,6 +618,11 @@ fn an_object_that_cannot_be_read_is_not_accepted_where_it_leads_to_us() {
     );
     assert_eq!(condition["observedGeneration"], 7);
     assert!(condition["message"].as_str().unwrap().contains("spec.rules: odd"));
+    let foreign = Malformed {
+        parents: [parent("of-somebody-else")].into(),
+        ..malformed.clone()
+    };
+    assert_eq!(book.effective_of_malformed(&route, &foreign), None);
     // One that was accepted keeps its other statements.
     let effective = book.effective_of_malformed(&gateway_key, &malformed).unwrap();
     let value = edge_translate::status::merge(None, &effective.status, None);

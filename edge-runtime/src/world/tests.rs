@@ -157,6 +157,7 @@ async fn a_fleet_whose_parameters_cannot_be_used_is_served_and_its_infrastructur
     let fleet = &published.fleets["ns/gw"];
     assert_eq!(fleet.infra, None);
     assert_eq!(fleet.last_infra, None, "nothing is known of it yet");
+    assert_eq!(fleet.home, Settings::default().home(&"ns/gw".into()), "but where it is");
     assert!(!fleet.snapshot.section(ResourceType::Listener).entries().is_empty());
 }
 

@@ -7,12 +7,16 @@
 //! alone. Proxies that we start ourselves have one that does, and no other is taken then. In a cluster it is the token of
 //! the fleet's ServiceAccount that names the fleet.
 
-use super::tokens::{Account, Tokens};
+use super::{
+    accounts::Accounts,
+    tokens::{Account, Tokens},
+};
 use crate::{
     certs::FLEET,
     state::{FleetState, Published},
 };
 use edge_ir::{FleetKey, Infra};
+use edge_translate::Settings;
 use kube::Client;
 use rustls_pki_types::CertificateDer;
 use std::{
@@ -81,6 +85,7 @@ pub struct AccountAuthorizer {
     namespace: Arc<str>,
     certificates: ClientCertificates,
     tokens: Arc<Tokens>,
+    accounts: Arc<Accounts>,
 }
 
 /// What proxies in a cluster must show beside their token.
@@ -102,13 +107,16 @@ pub(super) struct Proof {
 }
 
 impl AccountAuthorizer {
-    /// One that asks an API server about tokens for the controller in a namespace.
-    pub fn new(client: Client, namespace: Arc<str>, dns_domain: &str, certificates: ClientCertificates) -> Self {
-        let audience = format!("edge-gateway.{namespace}.svc.{dns_domain}");
+    /// One that asks an API server for a controller.
+    pub fn new(client: Client, settings: &Settings, certificates: ClientCertificates) -> Self {
+        let namespace = Arc::clone(&settings.controller_namespace);
+        let audience = format!("edge-gateway.{namespace}.svc.{}", settings.dns_domain);
+        let controller_name = Arc::clone(&settings.controller_name);
         Self {
             namespace,
             certificates,
-            tokens: Arc::new(Tokens::new(client, audience.into())),
+            tokens: Arc::new(Tokens::new(client.clone(), audience.into())),
+            accounts: Arc::new(Accounts::new(client, controller_name)),
         }
     }
 
@@ -124,13 +132,12 @@ impl AccountAuthorizer {
         };
         let proven = self.tokens.review(token).await?;
         let state = fleet_state(published, fleet)?;
-        let Some(infra) = &state.last_infra else {
-            return Err(Status::unavailable(
-                "it isn't known at the moment which ServiceAccount the fleet has; try again",
-            ));
+        let is_own = match (&state.last_infra, &state.home) {
+            (Some(infra), _) => proven.account == account_of(infra),
+            (None, Some(home)) => self.accounts.are_of(fleet, home, &proven.account).await?,
+            (None, None) => false,
         };
-        let expected = account_of(infra);
-        if proven.account != expected {
+        if !is_own {
             let shown = &proven.account;
             return Err(Status::permission_denied(format!(
                 "the proxy's token is of the ServiceAccount {shown}, which is not the one of the fleet `{fleet}`"

@@ -72,6 +72,7 @@ fn serving(snapshot: Snapshot) -> Arc<Published> {
         snapshot: Arc::new(snapshot),
         infra: None,
         last_infra: Some(Arc::new(infra)),
+        home: None,
     };
     Arc::new(Published {
         fleets: [("ns/gw".into(), state)].into(),
@@ -349,6 +350,7 @@ fn world(path: &str) -> Arc<Published> {
         snapshot: Arc::new(Lowering::new().lower(fleet)),
         infra: Some(Arc::clone(&translation.infra[key])),
         last_infra: Some(Arc::clone(&translation.infra[key])),
+        home: None,
     };
     Arc::new(Published {
         fleets: [(key.clone(), state)].into(),

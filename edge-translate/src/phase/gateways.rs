@@ -6,6 +6,7 @@ pub(crate) mod collectors;
 pub(crate) mod filter_order;
 pub(crate) mod fleet_shape;
 pub(crate) mod gateway;
+pub(crate) mod home;
 pub(crate) mod infra;
 pub(crate) mod patches;
 pub(crate) mod places;

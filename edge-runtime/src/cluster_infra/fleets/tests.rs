@@ -12,7 +12,7 @@ use crate::{
 };
 use edge_infra::ObjectKind;
 use edge_ir::{ClusterSettings, ProxySettings, RateLimitInfra, RedisAddress, RedisSecurity};
-use edge_translate::Feature;
+use edge_translate::{Feature, Settings};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -47,6 +47,7 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
             snapshot: Arc::default(),
             infra: infra.cloned(),
             last_infra: None,
+            home: None,
         };
         (FleetKey::new(*key), state)
     };
@@ -265,6 +266,41 @@ async fn who_runs_with_an_account_of_another_hears_that_it_is_gone() {
     assert_eq!(woken(&fleets, &mut receivers), ["ns/a", "ns/b"]);
     fleets.hear(News::Gone(id));
     assert_eq!(woken(&fleets, &mut receivers), ["ns/a", "ns/b"]);
+}
+
+/// A controller begins while an EdgeProxy can't be used.
+#[tokio::test]
+async fn a_fleet_that_nobody_knows_how_to_make_is_left_alone_and_said_to_be_as_it_is_seen() {
+    let mut fleets = fleets();
+    let mut state = Published::clone(&published(&[("ns/a", None)]).unwrap());
+    let home = Settings {
+        controller_namespace: "system".into(),
+        ..Settings::default()
+    }
+    .home(&"ns/a".into());
+    let name = home.as_ref().unwrap().name.to_string();
+    for fleet in state.fleets.values_mut() {
+        fleet.home.clone_from(&home);
+    }
+    fleets.publish(Some(Arc::new(state)));
+    let said = |fleets: &Fleets| {
+        let reports = fleets.outputs.reports.borrow();
+        reports
+            .as_ref()
+            .and_then(|reports| reports.get(&FleetKey::new("ns/a")))
+            .cloned()
+            .unwrap()
+    };
+    assert_eq!(said(&fleets).availability, Availability::Starting);
+    fleets.hear(seen(
+        &name,
+        "ns/a",
+        &json!({"type": "ClusterIP", "clusterIPs": ["10.96.0.1"]}),
+    ));
+    assert_eq!(said(&fleets).addresses.len(), 1);
+    fleets.hear(seen_of(ObjectKind::Deployment, &name, "ns/a", &json!({"replicas": 2})));
+    assert_eq!(said(&fleets).replicas, 2);
+    assert!(fleets.running.is_empty(), "nobody works on it");
 }
 
 /// Which tasks have been given other work since the last call.

@@ -214,3 +214,32 @@ fn nodes_are_told_by_the_families_of_the_service() {
         assert_eq!(told.addresses, wanted, "{content}");
     }
 }
+
+/// Its EdgeProxy can't be used, and couldn't when the controller began.
+#[test]
+fn what_the_cluster_shows_is_said_of_a_fleet_that_nobody_knows_how_to_make() {
+    let home = |placement| Home {
+        namespace: "system".into(),
+        name: "edge-ns-gw".into(),
+        placement,
+    };
+    let own = service(&balanced("192.0.2.1"));
+    let named = object(ObjectKind::Service, "system", "named", &balanced("192.0.2.2"));
+    let elsewhere = object(ObjectKind::Service, "other", "edge-ns-gw", &balanced("198.51.100.1"));
+    let told = |placement, services: &[&(ObjectId, Arc<Seen>)]| {
+        let services = services.iter().map(|service| (*service).clone());
+        let view = services.chain([deployment(1)]).collect();
+        let told = report_of_unknown(&home(placement), &view, &[])?;
+        assert_eq!((told.availability, told.replicas), (Availability::Available(1), 2));
+        Some(told.addresses)
+    };
+    for placement in [Placement::Controller, Placement::Gateway] {
+        assert_eq!(
+            told(placement, &[&own, &named, &elsewhere]),
+            Some(vec![ip("192.0.2.1")])
+        );
+        assert_eq!(told(placement, &[&elsewhere]), None, "nobody knows where it is reached");
+    }
+    assert_eq!(told(Placement::Controller, &[&named]), Some(vec![ip("192.0.2.2")]));
+    assert_eq!(told(Placement::Gateway, &[&named]), None, "it may be a stranger's");
+}

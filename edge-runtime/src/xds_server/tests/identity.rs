@@ -1,10 +1,19 @@
 //! Who gets a fleet's configuration, and who doesn't, over real gRPC.
 
 use super::{
-    super::tokens::tests::{AUDIENCE, Reviewer, token},
+    super::{
+        accounts::Accounts,
+        tokens::{
+            Account,
+            tests::{AUDIENCE, Reviewer, token},
+        },
+    },
     *,
 };
 use crate::certs::{FleetIdentity, ensure_fleet};
+use edge_ir::Placement;
+use edge_translate::Home;
+use serde_json::json;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
@@ -76,7 +85,12 @@ async fn a_certificate_of_a_foreign_authority_doesnt_get_through_the_handshake()
 /// A server in a cluster, and the API server that it asks.
 async fn cluster_rig(certificates: ClientCertificates, limits: Limits) -> (Rig, Arc<Reviewer>) {
     let reviewer = Arc::new(Reviewer::default());
-    let authorizer = AccountAuthorizer::new(reviewer.client(), "system".into(), "cluster.local", certificates);
+    let settings = Settings {
+        controller_name: "us".into(),
+        controller_namespace: "system".into(),
+        ..Settings::default()
+    };
+    let authorizer = AccountAuthorizer::new(reviewer.client(), &settings, certificates);
     let rig = Rig::start_as(Authorizer::Account(authorizer), limits).await;
     rig.published.send_replace(Some(state(vec![cluster("a", "1")])));
     (rig, reviewer)
@@ -170,6 +184,69 @@ async fn where_no_key_of_ours_lies_the_token_is_enough() {
     assert_eq!(names(&proxy.next().await), ["a"]);
     let refused = rig.open_with_token(None, Some(PROXY)).await.err().unwrap();
     assert_eq!(refused.code(), Code::Unauthenticated);
+}
+
+/// The EdgeProxy can't be used, and couldn't when the controller began.
+#[tokio::test]
+async fn proxies_of_a_fleet_that_nobody_knows_how_to_make_are_known_by_their_account() {
+    let (rig, reviewer) = cluster_rig(ClientCertificates::Unasked, Limits::default()).await;
+    let mut published = Published::clone(&state(vec![cluster("a", "1")]));
+    for fleet in published.fleets.values_mut() {
+        fleet.last_infra = None;
+        fleet.home = Some(Home {
+            namespace: "ns".into(),
+            name: "edge-ns-gw".into(),
+            placement: Placement::Gateway,
+        });
+    }
+    rig.published.send_replace(Some(Arc::new(published)));
+    let workload = |controller: &str, fleet: &str, account: &str| {
+        let marks = json!({edge_infra::CONTROLLER: controller, edge_infra::FLEET: fleet});
+        let pod = json!({"spec": {"serviceAccountName": account, "containers": []}});
+        json!({"metadata": {"name": account, "annotations": marks}, "spec": {"selector": {}, "template": pod}})
+    };
+    let daemons = vec![
+        workload("us", "ns/gw", "named"),
+        workload("us", "ns/other", "of-another"),
+        workload("them", "ns/gw", "of-theirs"),
+    ];
+    reviewer.workloads.lock().await.insert("daemonsets".to_owned(), daemons);
+    for own in ["ns:edge-ns-gw", "ns:named"] {
+        let token = token(own, AUDIENCE, 3600);
+        let mut proxy = rig.open_with_token(Some(&token), None).await.unwrap();
+        assert_eq!(names(&proxy.next().await), ["a"], "{own}");
+    }
+    for other in [
+        "ns:of-another",
+        "ns:of-theirs",
+        "ns:default",
+        "other:edge-ns-gw",
+        "other:named",
+    ] {
+        let token = token(other, AUDIENCE, 3600);
+        let refused = rig.open_with_token(Some(&token), None).await.err().unwrap();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{other}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_be_known_at_the_moment_is_asked_to_come_back() {
+    let reviewer = Arc::new(Reviewer::default());
+    let accounts = Accounts::new(reviewer.client(), "us".into());
+    let home = Home {
+        namespace: "ns".into(),
+        name: "edge-ns-gw".into(),
+        placement: Placement::Gateway,
+    };
+    reviewer.is_away.store(true, Ordering::Relaxed);
+    let ask = async |name: &str| {
+        let (namespace, name) = ("ns".into(), name.into());
+        accounts
+            .are_of(&"ns/gw".into(), &home, &Account { namespace, name })
+            .await
+    };
+    assert_eq!(ask("named").await.unwrap_err().code(), Code::Unavailable);
+    assert!(ask("edge-ns-gw").await.unwrap(), "that is known without a question");
 }
 
 #[tokio::test]

@@ -226,6 +226,7 @@ impl Rig {
                     snapshot: Arc::default(),
                     infra: Some(infra),
                     last_infra: None,
+                    home: None,
                 },
             )
         };
