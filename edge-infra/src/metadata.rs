@@ -40,7 +40,9 @@ pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringM
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
-    if let Some(owner) = &infra.owner {
+    // Others may use an account that an EdgeProxy names, or have made it: it must not go with one of them.
+    let is_shared = kind == ObjectKind::ServiceAccount && infra.proxy.cluster.account_name.is_some();
+    if let Some(owner) = infra.owner.as_ref().filter(|_| !is_shared) {
         metadata["ownerReferences"] = json!([owner]);
     }
     let mut body = json!({"apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": metadata});
