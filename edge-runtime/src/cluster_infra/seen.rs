@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) leaves: bool,
     /// Which of our field managers have set how many pods there are.
     pub(super) replicas_set_by: BTreeSet<String>,
+    /// Who has set which load balancer a Service is for.
+    pub(super) class_set_by: BTreeSet<String>,
     /// How often what is wanted of it has changed.
     generation: i64,
 }
@@ -70,14 +72,16 @@ pub(super) fn marks(object: &DynamicObject) -> Marks {
 
 /// The number of pods, as field managers name it.
 const REPLICAS: &str = "/f:spec/f:replicas";
+/// Which load balancer a Service is for.
+const CLASS: &str = "/f:spec/f:loadBalancerClass";
 
 /// Who has applied a field.
-fn managers(entries: Vec<ManagedFieldsEntry>, field: &str) -> BTreeSet<String> {
-    let applied = entries.into_iter().filter(|entry| {
+fn managers(entries: &[ManagedFieldsEntry], field: &str) -> BTreeSet<String> {
+    let applied = entries.iter().filter(|entry| {
         let fields = entry.fields_v1.as_ref();
         entry.operation.as_deref() == Some("Apply") && fields.is_some_and(|fields| fields.0.pointer(field).is_some())
     });
-    applied.filter_map(|entry| entry.manager).collect()
+    applied.filter_map(|entry| entry.manager.clone()).collect()
 }
 
 impl ObjectId {
@@ -99,7 +103,8 @@ impl Seen {
         });
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let leaves = object.metadata.deletion_timestamp.is_some();
-        let replicas_set_by = managers(object.metadata.managed_fields.take().unwrap_or_default(), REPLICAS);
+        let managed = object.metadata.managed_fields.take().unwrap_or_default();
+        let [replicas_set_by, class_set_by] = [REPLICAS, CLASS].map(|field| managers(&managed, field));
         object.metadata.resource_version = None;
         let generation = object.metadata.generation.take().unwrap_or_default();
         let mut object = serde_json::to_value(&object).unwrap_or_default();
@@ -114,6 +119,7 @@ impl Seen {
             uid,
             leaves,
             replicas_set_by,
+            class_set_by,
             generation,
         }
     }

@@ -4,6 +4,7 @@ use super::{
     seen::{ObjectId, Seen, View},
     write::id,
 };
+use crate::cluster::FIELD_MANAGER;
 use edge_infra::{Object, ObjectKind};
 use serde_json::Value;
 
@@ -35,12 +36,78 @@ fn is_in_use(account: &str, view: &View) -> bool {
     workloads.any(|(id, seen)| seen.account() == Some(account) || seen.is_rolling(id.kind))
 }
 
-/// Whether an object is wanted that the one that is there can't be turned into: a Service keeps its first family for
-/// life. The proxies answer to the other family already, so its addresses are worth nothing.
-pub(super) fn must_be_remade(existing: &Value, wanted: &Object) -> bool {
-    let family = |object: &Value| object.pointer("/spec/ipFamilies/0").cloned();
-    let families = (family(existing), family(&wanted.body));
-    wanted.kind == ObjectKind::Service && matches!(families, (Some(existing), Some(wanted)) if existing != wanted)
+/// Whether an object is wanted that the one that is there can't be turned into: an API server refuses to change some fields
+/// of a Service for as long as it lives.
+pub(super) fn must_be_remade(existing: &Seen, wanted: &Object) -> bool {
+    if wanted.kind != ObjectKind::Service {
+        return false;
+    }
+    let (now, then) = (&existing.object["spec"], &wanted.body["spec"]);
+    let turns =
+        |field: &str| matches!((now.pointer(field), then.pointer(field)), (Some(now), Some(then)) if now != then);
+    let is_headless = |spec: &Value| spec["clusterIP"] == "None";
+    // The proxies answer to the other family already, so the addresses of the first are worth nothing.
+    let turns_family = turns("/ipFamilies/0");
+    let turns_address = turns("/clusterIP") || turns("/clusterIPs/0") || is_headless(now) != is_headless(then);
+    turns_family || turns_address || turns_balancer(existing, wanted)
+}
+
+/// Whether another load balancer is to be in charge of a Service. What somebody else has said of that is his to say.
+fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
+    let (now, then) = (&existing.object["spec"], &wanted.body["spec"]);
+    let is_balanced = [now, then].iter().all(|spec| spec["type"] == "LoadBalancer");
+    let class = |spec: &Value| spec["loadBalancerClass"].as_str().map(str::to_owned);
+    let is_other = match (class(now), class(then)) {
+        (Some(_), None) => existing.class_set_by.contains(FIELD_MANAGER),
+        (now, then) => now != then,
+    };
+    is_balanced && is_other
+}
+
+/// A Service like the one that is wanted, under a name that nobody has: an API server that would take this one takes that
+/// one in the place of the one that is there. What the two have in common, and only one at a time can have, is left out.
+pub(super) fn probe(existing: &Seen, wanted: &Object) -> Value {
+    let mut probe = wanted.body.clone();
+    let taken = |pointer: &str| existing.object.pointer(pointer).cloned().unwrap_or_default();
+    let (addresses, health) = (taken("/spec/clusterIPs"), taken("/spec/healthCheckNodePort"));
+    let ports = taken("/spec/ports");
+    let node_ports: Vec<&Value> = ports
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|port| &port["nodePort"])
+        .collect();
+    if let Some(metadata) = probe["metadata"].as_object_mut() {
+        metadata.remove("name");
+        metadata.insert("generateName".to_owned(), "edge-probe-".into());
+    }
+    let Some(spec) = probe["spec"].as_object_mut() else {
+        return probe;
+    };
+    for port in spec
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if node_ports.contains(&&port["nodePort"])
+            && let Some(port) = port.as_object_mut()
+        {
+            port.remove("nodePort");
+        }
+    }
+    if spec.get("healthCheckNodePort") == Some(&health) {
+        spec.remove("healthCheckNodePort");
+    }
+    let is_taken = |address: &Value| address != "None" && addresses.as_array().is_some_and(|all| all.contains(address));
+    if spec.get("clusterIP").is_some_and(is_taken) {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    } else if let Some(Value::Array(all)) = spec.get_mut("clusterIPs") {
+        // The first is what it is about; the others come by themselves.
+        all.truncate(1);
+    }
+    probe
 }
 
 #[cfg(test)]
@@ -162,14 +229,95 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_remade_for_another_first_family_only() {
-        let service = |families: Value| object(ObjectKind::Service, json!({"ipFamilies": families}));
-        let existing = json!({"spec": {"ipFamilies": ["IPv4"]}});
-        assert!(must_be_remade(&existing, &service(json!(["IPv6"]))));
-        assert!(!must_be_remade(&existing, &service(json!(["IPv4", "IPv6"]))));
-        assert!(
-            !must_be_remade(&json!({}), &service(json!(["IPv6"]))),
-            "nobody knows its family"
+    fn a_service_is_remade_for_what_no_api_server_changes() {
+        let balanced = |class: Option<&str>| json!({"type": "LoadBalancer", "loadBalancerClass": class});
+        let by_us = json!({"managedFields": [{
+            "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:loadBalancerClass": {}}},
+        }]});
+        let by_nobody = json!({});
+        for (metadata, existing, wanted, is_remade) in [
+            (
+                &by_nobody,
+                json!({"ipFamilies": ["IPv4"]}),
+                json!({"ipFamilies": ["IPv6"]}),
+                true,
+            ),
+            (
+                &by_nobody,
+                json!({"ipFamilies": ["IPv4"]}),
+                json!({"ipFamilies": ["IPv4", "IPv6"]}),
+                false,
+            ),
+            // Nobody knows its family.
+            (&by_nobody, json!({}), json!({"ipFamilies": ["IPv6"]}), false),
+            (
+                &by_nobody,
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"clusterIP": "10.0.0.2"}),
+                true,
+            ),
+            (
+                &by_nobody,
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"clusterIP": "10.0.0.1"}),
+                false,
+            ),
+            (
+                &by_nobody,
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"type": "NodePort"}),
+                false,
+            ),
+            (
+                &by_nobody,
+                json!({"clusterIP": "None"}),
+                json!({"type": "NodePort"}),
+                true,
+            ),
+            (
+                &by_nobody,
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"clusterIP": "None"}),
+                true,
+            ),
+            (&by_nobody, balanced(Some("a")), balanced(Some("b")), true),
+            (&by_nobody, balanced(None), balanced(Some("b")), true),
+            (&by_us, balanced(Some("a")), balanced(None), true),
+            // Somebody else's webhook has put it there.
+            (&by_nobody, balanced(Some("a")), balanced(None), false),
+            (&by_nobody, json!({"type": "ClusterIP"}), balanced(Some("b")), false),
+        ] {
+            let (_, seen) = seen(ObjectKind::Service, json!({"metadata": metadata, "spec": existing}));
+            let wanted = object(ObjectKind::Service, wanted);
+            assert_eq!(must_be_remade(&seen, &wanted), is_remade, "{existing} {}", wanted.body);
+        }
+    }
+
+    #[test]
+    fn what_the_running_service_has_is_not_asked_for_once_more_to_see_whether_it_is_granted() {
+        let existing = json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "healthCheckNodePort": 30010, "ports": [{"nodePort": 30001}]});
+        let (_, seen) = seen(ObjectKind::Service, json!({"spec": existing}));
+        let wanted = |spec: Value| {
+            let mut wanted = object(ObjectKind::Service, spec);
+            wanted.body["metadata"] = json!({"name": "n", "labels": {"a": "b"}});
+            probe(&seen, &wanted)
+        };
+        let ports = json!([{"port": 80, "nodePort": 30001}, {"port": 81, "nodePort": 30002}]);
+        let asked = wanted(json!({
+            "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2", "fd00::1"], "healthCheckNodePort": 30010, "ports": ports,
+        }));
+        let ports = json!([{"port": 80}, {"port": 81, "nodePort": 30002}]);
+        assert_eq!(
+            asked["metadata"],
+            json!({"generateName": "edge-probe-", "labels": {"a": "b"}})
         );
+        assert_eq!(
+            asked["spec"],
+            json!({"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.2"], "ports": ports})
+        );
+        let same = wanted(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "loadBalancerClass": "b"}));
+        assert_eq!(same["spec"], json!({"loadBalancerClass": "b"}));
+        let headless = wanted(json!({"clusterIP": "None", "clusterIPs": ["None"]}));
+        assert_eq!(headless["spec"], json!({"clusterIP": "None", "clusterIPs": ["None"]}));
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     cover::covers,
     seen::{ObjectId, Seen, View, resource},
-    succession::must_be_remade,
+    succession::{must_be_remade, probe},
 };
 use crate::{
     cluster::{
@@ -16,7 +16,7 @@ use edge_infra::{CONTROLLER, FLEET, Object, ObjectKind, REVISION};
 use edge_ir::{FleetKey, label};
 use kube::{
     Api, Client, Error,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::DynamicObject,
 };
 use serde_json::{Value, json};
@@ -127,7 +127,8 @@ pub(super) struct Settled {
     /// What was asked for.
     revision: Value,
     /// What became of it: some never look as they were asked for, because the API server writes a value in another way.
-    fingerprint: u64,
+    /// None of what is used as it was found: once it is ours to look after, it is to be made as it is asked for.
+    fingerprint: Option<u64>,
     /// What watches had told of it before, until they tell more: they come behind our own writes.
     before: Option<Sight>,
 }
@@ -147,7 +148,7 @@ impl Settled {
         if !is_behind {
             self.before = None;
         }
-        let is_same = seen.is_some_and(|seen| seen.fingerprint == self.fingerprint);
+        let is_same = seen.is_some_and(|seen| Some(seen.fingerprint) == self.fingerprint);
         self.revision == *revision && (is_behind || is_same)
     }
 }
@@ -163,11 +164,11 @@ impl Writer {
         let id = id(object);
         let seen = view.get(&id);
         if !self.is_as_wanted(&id, object, (seen, losses)) {
-            if let Some(seen) = seen.filter(|seen| must_be_remade(&seen.object, object)) {
+            if let Some(seen) = seen.filter(|seen| must_be_remade(seen, object)) {
                 // It is made again as soon as it is seen to be gone.
                 return match seen.leaves {
                     true => Ok(()),
-                    false => self.delete(&id, seen).await,
+                    false => self.make_place(&id, object, seen).await,
                 };
             }
             let (begun, applied) = {
@@ -184,7 +185,7 @@ impl Writer {
             let (done, applied) = applied?;
             let settled = Settled {
                 revision: revision(object),
-                fingerprint: Seen::new(id.kind, applied).fingerprint,
+                fingerprint: (done == Done::Applied).then(|| Seen::new(id.kind, applied).fingerprint),
                 before: Some((seen.cloned(), losses)),
             };
             tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "{done}");
@@ -277,6 +278,19 @@ impl Writer {
             .patch(&id.name, &parameters, &Patch::Apply(&body))
             .await
             .map(drop)
+    }
+
+    /// Deletes an object, if the API server would take the one that is to have its place.
+    async fn make_place(&mut self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<(), Fault> {
+        let parameters = PostParams {
+            dry_run: true,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        let failed = |error: &Error| Fault::new(id, error);
+        let probe = serde_json::from_value(probe(seen, object)).map_err(|error| failed(&Error::SerdeError(error)))?;
+        let taken = self.api(id).create(&parameters, &probe).await;
+        taken.map_err(|error| failed(&error))?;
+        self.delete(id, seen).await
     }
 
     pub(super) async fn delete(&mut self, id: &ObjectId, seen: &Seen) -> Result<(), Fault> {
@@ -392,6 +406,8 @@ fn check_owner(found: &DynamicObject, wanted: &Object) -> Result<(), String> {
     let is_marked = |mark: &str| annotation(mark).map(|value| marks[mark] == **value);
     match [CONTROLLER, FLEET].map(is_marked) {
         [Some(true), Some(true)] => return Ok(()),
+        // A Gateway is of one controller at a time. This one was another's, or ours when we had another name.
+        [Some(false), Some(true)] if is_labelled => return Ok(()),
         [Some(false), _] | [_, Some(false)] => {}
         _ if is_labelled => return Ok(()),
         _ => {}
@@ -425,7 +441,7 @@ mod tests {
     fn settled(before: Option<&Arc<Seen>>, losses: u64) -> Settled {
         Settled {
             revision: "1".into(),
-            fingerprint: sight("ours").fingerprint,
+            fingerprint: Some(sight("ours").fingerprint),
             before: Some((before.cloned(), losses)),
         }
     }
@@ -443,6 +459,17 @@ mod tests {
             !settled(None, 4).holds(&wanted, (Some(&sight("theirs")), 4)),
             "it drifts"
         );
+    }
+
+    #[test]
+    fn what_is_used_as_it_was_found_is_made_as_it_is_wanted_once_it_is_ours() {
+        let (wanted, found) = (Value::from("1"), sight("theirs"));
+        let mut used = Settled {
+            fingerprint: None,
+            ..settled(None, 4)
+        };
+        assert!(used.holds(&wanted, (None, 4)), "it is another fleet's");
+        assert!(!used.holds(&wanted, (Some(&found), 4)), "it has come to this one");
     }
 
     #[test]
@@ -476,10 +503,16 @@ mod tests {
         assert_eq!(found(&labels, marks.clone()), Ok(()));
         assert_eq!(found(&none, marks.clone()), Ok(()), "somebody took the labels away");
         assert_eq!(found(&labels, none.clone()), Ok(()), "somebody took the marks away");
-        let other_controller = json!({CONTROLLER: "other", FLEET: "ns/g"});
+        let other_controller = |fleet: &str| json!({CONTROLLER: "other", FLEET: fleet});
+        assert_eq!(
+            found(&labels, other_controller("ns/g")),
+            Ok(()),
+            "the Gateway was another controller's"
+        );
         for (labels, marks) in [
             (&none, none.clone()),
-            (&labels, other_controller),
+            (&none, other_controller("ns/g")),
+            (&labels, other_controller("ns/h")),
             (&labels, json!({FLEET: "ns/h"})),
         ] {
             let message = found(labels, marks).unwrap_err();
