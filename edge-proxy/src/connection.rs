@@ -98,6 +98,8 @@ pub(crate) struct Connection {
     timer: Timer,
     active: Cell<u32>,
     requests: Cell<u32>,
+    /// When the first part of a head came that isn't complete.
+    head_since: Cell<Option<Instant>>,
     leaving: Cell<Leaving>,
     /// What its streams share in HTTP/2.
     budget: OnceCell<Rc<Budget>>,
@@ -107,6 +109,8 @@ pub(crate) struct Connection {
 /// What is known when a connection starts to speak HTTP.
 #[derive(Debug)]
 pub(crate) struct Accepted {
+    /// Since when there is a connection.
+    pub(crate) since: Instant,
     pub(crate) listener: Arc<Listener>,
     pub(crate) chain: Arc<FilterChain>,
     pub(crate) http: Arc<HttpManager>,
@@ -122,6 +126,7 @@ impl Connection {
     /// A connection that has just been accepted.
     pub(crate) fn new(upstreams: Rc<Upstreams>, accepted: Accepted) -> Rc<Self> {
         let Accepted {
+            since,
             listener,
             chain,
             http,
@@ -138,7 +143,7 @@ impl Connection {
         let timer = worker.clock.timer();
         let now = worker.clock.now();
         timer.set(Kind::Idle, now, http.timeouts.idle);
-        timer.set(Kind::Lifetime, now, http.timeouts.max_connection_duration);
+        timer.set(Kind::Lifetime, since, http.timeouts.max_connection_duration);
         let leaving = if worker.drain() == Drain::Serving {
             Leaving::No
         } else {
@@ -152,7 +157,7 @@ impl Connection {
             terms: RefCell::new(Rc::new(Terms { listener, http })),
             followed: Cell::new(0),
             left: Cell::new(false),
-            accepted: now,
+            accepted: since,
             peer,
             peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
             local,
@@ -165,6 +170,7 @@ impl Connection {
             timer,
             active: Cell::new(0),
             requests: Cell::new(0),
+            head_since: Cell::new(None),
             leaving: Cell::new(leaving),
             budget: OnceCell::new(),
             waker: RefCell::new(None),
@@ -268,12 +274,19 @@ impl Connection {
 
     /// A part of a head came in. The first one starts its deadline.
     pub(crate) fn bytes_arrived(&self) {
-        if self.active.get() == 0
-            && !self.timer.is_set(Kind::Request)
-            && let Some((limit, _)) = self.manager().timeouts.head()
-        {
-            self.timer.set(Kind::Request, self.worker.clock.now(), Some(limit));
+        if self.head_since.get().is_some() {
+            return;
         }
+        let now = self.worker.clock.now();
+        self.head_since.set(Some(now));
+        if let Some((limit, _)) = self.manager().timeouts.head() {
+            self.timer.set(Kind::Request, now, Some(limit));
+        }
+    }
+
+    /// Since when the head that is complete now has been coming in, where it didn't come at once. The next one is another.
+    pub(crate) fn take_head_since(&self) -> Option<Instant> {
+        self.head_since.take()
     }
 
     /// True when responses must tell the client to open a new connection.
@@ -340,10 +353,7 @@ impl Connection {
             }
             Kind::Drain if self.protocol != Protocol::Http2 => self.tell(),
             Kind::Drain => Command::Refuse,
-            Kind::Request => {
-                cells.downstream_rq_header_timeout.inc();
-                Command::Close
-            }
+            Kind::Request => Command::Close,
             _ => {
                 cells.downstream_cx_idle_timeout.inc();
                 self.tell()
@@ -353,7 +363,9 @@ impl Connection {
 
     /// A client of HTTP/1 hears of it with its next response, and where nobody waits for that it has the drain time for it.
     fn grow_old(&self) -> Command {
-        if self.protocol == Protocol::Http2 {
+        // As in Envoy, who has said nothing yet has nothing on its way.
+        let is_silent = self.requests.get() == 0 && self.head_since.get().is_none();
+        if self.protocol == Protocol::Http2 || is_silent {
             return self.tell();
         }
         self.discourage();

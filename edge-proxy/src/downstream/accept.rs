@@ -279,10 +279,11 @@ async fn serve_chosen(
             return Box::pin(tcp::serve(clients, listener, proxy, transport, arrived)).await;
         }
     };
-    let Some((protocol, replay, transport)) = spoken(worker, &http, transport).await? else {
+    let Some((protocol, replay, transport)) = spoken(worker, &http, transport, accepted).await? else {
         return Ok(());
     };
     let accepted = Accepted {
+        since: accepted,
         listener: Arc::clone(listener),
         chain,
         http,
@@ -301,14 +302,36 @@ async fn spoken(
     worker: &Local,
     http: &HttpManager,
     transport: Transport,
+    accepted: Instant,
 ) -> io::Result<Option<(Protocol, Bytes, Transport)>> {
     if let Some(protocol) = protocol_of(http, &transport) {
         return Ok(Some((protocol, Bytes::new(), transport)));
     }
     let mut drain = worker.shared.drain.clone();
     tokio::select! {
-        sniffed = serve::sniff(transport, http.timeouts.idle) => sniffed,
+        sniffed = serve::sniff(transport) => sniffed,
+        () = silent_too_long(worker, http, accepted) => Ok(None),
         _ = drain.wait_for(|drain| *drain >= Drain::Draining) => Ok(None),
+    }
+}
+
+/// Ready when a connection on which nothing is said has had its time.
+async fn silent_too_long(worker: &Local, http: &HttpManager, accepted: Instant) {
+    let cells = http.stats.cells(worker.index);
+    let idle = (http.timeouts.idle, &cells.downstream_cx_idle_timeout);
+    let old = (
+        http.timeouts.max_connection_duration,
+        &cells.downstream_cx_max_duration_reached,
+    );
+    let limits = [idle, old]
+        .into_iter()
+        .filter_map(|(limit, count)| Some((limit?, count)));
+    match limits.min_by_key(|(limit, _)| *limit) {
+        Some((limit, count)) => {
+            tokio::time::sleep(limit.saturating_sub(worker.clock.now().saturating_duration_since(accepted))).await;
+            count.inc();
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -98,12 +98,15 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
     .await
 }
 
-/// What a head is that didn't come in time.
+/// What a head is that didn't come in time, which is counted here.
 fn late(connection: &Connection) -> Fault {
     let limit = connection.manager().timeouts.head();
     let fault = limit.map_or(Fault::IdleRequest, |(_, fault)| fault);
-    if fault == Fault::RequestTimeout {
-        connection.cells().downstream_rq_timeout.inc();
+    let cells = connection.cells();
+    match fault {
+        Fault::HeadTimeout => cells.downstream_rq_header_timeout.inc(),
+        Fault::RequestTimeout => cells.downstream_rq_timeout.inc(),
+        _ => cells.downstream_rq_idle_timeout.inc(),
     }
     fault
 }

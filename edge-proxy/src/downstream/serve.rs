@@ -5,7 +5,6 @@
 
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,33 +19,20 @@ use crate::transport::Transport;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Reads until it is clear what is spoken. `None` when the client has gone.
-pub(super) async fn sniff(
-    mut transport: Transport,
-    limit: Option<Duration>,
-) -> io::Result<Option<(Protocol, Bytes, Transport)>> {
+pub(super) async fn sniff(mut transport: Transport) -> io::Result<Option<(Protocol, Bytes, Transport)>> {
     let mut read = BytesMut::with_capacity(2048);
-    let sniffing = async {
-        loop {
-            if transport.read_buf(&mut read).await? == 0 {
-                return Ok(None);
-            }
-            let seen = read.len().min(PREFACE.len());
-            if read[..seen] != PREFACE[..seen] {
-                return Ok(Some(Protocol::Http1));
-            }
-            if seen == PREFACE.len() {
-                return Ok(Some(Protocol::Http2));
-            }
+    loop {
+        if transport.read_buf(&mut read).await? == 0 {
+            return Ok(None);
         }
-    };
-    let protocol = match limit {
-        Some(limit) => match tokio::time::timeout(limit, sniffing).await {
-            Ok(protocol) => protocol,
-            Err(_) => return Ok(None),
-        },
-        None => sniffing.await,
-    };
-    protocol.map(|protocol| protocol.map(|protocol| (protocol, read.freeze(), transport)))
+        let seen = read.len().min(PREFACE.len());
+        if read[..seen] != PREFACE[..seen] {
+            return Ok(Some((Protocol::Http1, read.freeze(), transport)));
+        }
+        if seen == PREFACE.len() {
+            return Ok(Some((Protocol::Http2, read.freeze(), transport)));
+        }
+    }
 }
 
 /// Serves a connection to its end.

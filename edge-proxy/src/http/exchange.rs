@@ -36,6 +36,9 @@ pub(crate) struct Exchange {
     pub(crate) timer: Timer,
     /// When its head had arrived.
     pub(crate) started: Instant,
+    /// When its head began to arrive: from then on it counts how long the client may take for it all, and how long it may
+    /// last.
+    pub(crate) asked_since: Instant,
     /// Set when another protocol is to be spoken behind the response.
     pub(crate) tunnel: RefCell<Option<Tunnel>>,
     /// How long nothing may move.
@@ -88,6 +91,7 @@ impl Exchange {
             connection: Rc::clone(connection),
             timer,
             started,
+            asked_since: connection.take_head_since().unwrap_or(started),
             tunnel: RefCell::new(None),
             idle: Cell::new(manager.timeouts.stream_idle),
             flushing: Cell::new(false),
@@ -186,8 +190,8 @@ impl Exchange {
         let timeouts = &self.connection.manager().timeouts;
         self.set_idle(self.timer.clock().now(), timeouts.stream_idle);
         self.timer
-            .set(Kind::Lifetime, self.started, timeouts.max_stream_duration);
-        self.timer.set(Kind::Request, self.started, timeouts.request);
+            .set(Kind::Lifetime, self.asked_since, timeouts.max_stream_duration);
+        self.timer.set(Kind::Request, self.asked_since, timeouts.request);
     }
 
     /// When the backend's time begins: what a filter has taken is not its.

@@ -175,31 +175,18 @@ impl Inbound {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the exchange: true when the request is complete, so that another may follow. A short rest that is there
+    /// Nobody wants more of the request. True when it is complete, so that another may follow: a short rest that is there
     /// already is read and forgotten.
-    pub(crate) fn end_exchange(&self) -> bool {
+    pub(crate) fn leave_rest(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         inner.exchange += 1;
-        inner.waiter = None;
-        if inner.malformed || inner.is_in_doubt() {
-            return false;
-        }
-        let mut discarded = 0;
-        let cx = &mut Context::from_waker(Waker::noop());
-        while !inner.decoder.is_done() && discarded < DISCARDED {
-            let Inner { decoder, read, .. } = &mut *inner;
-            match decoder.decode(read) {
-                Ok(Step::Data(data)) => discarded += data.len(),
-                Ok(Step::Trailers(_) | Step::End) => break,
-                Ok(Step::More) => match inner.poll_read(cx, READ) {
-                    Poll::Ready(Ok(1..)) => {}
-                    _ => return false,
-                },
-                Err(_) => return false,
-            }
-        }
-        inner.recycle();
-        inner.decoder.is_done()
+        inner.discard()
+    }
+
+    /// Ends the exchange: true when the request is complete, as above.
+    pub(crate) fn end_exchange(&self) -> bool {
+        self.0.borrow_mut().waiter = None;
+        self.leave_rest()
     }
 
     /// Whether the body of the request in hand was malformed.
@@ -219,6 +206,27 @@ impl Inner {
     /// A client that waits for a 100 and gets its answer may send the body or leave it.
     fn is_in_doubt(&self) -> bool {
         self.interim == Interim::TooLate && !self.decoder.is_done()
+    }
+
+    fn discard(&mut self) -> bool {
+        if self.malformed || self.is_in_doubt() {
+            return false;
+        }
+        let mut discarded = 0;
+        let cx = &mut Context::from_waker(Waker::noop());
+        while !self.decoder.is_done() && discarded < DISCARDED {
+            match self.decoder.decode(&mut self.read) {
+                Ok(Step::Data(data)) => discarded += data.len(),
+                Ok(Step::Trailers(_) | Step::End) => break,
+                Ok(Step::More) => match self.poll_read(cx, READ) {
+                    Poll::Ready(Ok(1..)) => {}
+                    _ => return false,
+                },
+                Err(_) => return false,
+            }
+        }
+        self.recycle();
+        self.decoder.is_done()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {

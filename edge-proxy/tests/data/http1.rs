@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use edge_proxy::config::listener::HttpManager;
+use edge_proxy::config::listener::{Codec, HttpManager};
 use edge_proxy::stats::WorkerIndex;
 use http::Response;
 use http_body_util::Full;
@@ -405,7 +405,7 @@ fn an_old_connection_ends_with_its_next_response_or_after_the_drain_time() {
             let backend = Backend::named("a").await;
             let proxy = Proxy::start(with_manager(backend.address, |manager| {
                 manager.http1.old_ones_wait = waits;
-                manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(1));
+                manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(300));
                 manager.timeouts.drain = std::time::Duration::from_millis(1);
             }));
             let mut client = Raw::connect(&proxy).await;
@@ -429,4 +429,63 @@ fn an_old_connection_ends_with_its_next_response_or_after_the_drain_time() {
             }
         });
     }
+}
+
+/// As from stock Envoy 1.40: who has said nothing has nothing on its way, and need not be waited for.
+#[test]
+fn a_silent_connection_ends_when_it_is_old() {
+    for codec in [Codec::Auto, Codec::Http1] {
+        run(async {
+            let backend = Backend::named("a").await;
+            let proxy = Proxy::start(with_manager(backend.address, |manager| {
+                manager.codec = codec;
+                manager.http1.old_ones_wait = true;
+                manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(50));
+            }));
+            assert_eq!(Raw::connect(&proxy).await.rest().await, "");
+            let stats = Arc::clone(&crate::support::manager_of(&proxy.snapshot.borrow()).stats);
+            let cells = stats.cells(WorkerIndex(0));
+            let counts = (
+                &cells.downstream_cx_max_duration_reached,
+                &cells.downstream_cx_idle_timeout,
+            );
+            assert_eq!((counts.0.get(), counts.1.get()), (1, 0));
+        });
+    }
+}
+
+/// What is left of a request can't be told from another one by who comes behind: the client is told before.
+#[test]
+fn an_answer_before_the_end_of_its_request_says_that_it_is_the_last() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(
+                table("other.example", vec![catch_all(forward(0))]),
+                vec![entry(0, cluster(0), &[backend.address])],
+                |_| {},
+            ),
+            workers: 1,
+        });
+        let last = "\r\nconnection: close\r\n";
+        for rest in [
+            "content-length: 10\r\n\r\n",
+            "transfer-encoding: chunked\r\n\r\n1\r\na\r\n",
+            "transfer-encoding: chunked\r\n\r\nx\r\n",
+        ] {
+            let mut client = Raw::connect(&proxy).await;
+            client.send(format!("POST / HTTP/1.1\r\nhost: h\r\n{rest}")).await;
+            let all = client.rest().await;
+            assert!(all.starts_with("HTTP/1.1 404 ") && all.contains(last), "{all}");
+        }
+        // Of one that is there nothing is left.
+        let mut client = Raw::connect(&proxy).await;
+        for _ in 0..2 {
+            client
+                .send("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab")
+                .await;
+            let head = client.read_to("\r\n\r\n").await;
+            assert!(head.starts_with("HTTP/1.1 404 ") && !head.contains(last), "{head}");
+        }
+    });
 }

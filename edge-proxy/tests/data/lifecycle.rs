@@ -7,13 +7,14 @@ use edge_proxy::config::filter::{FilterKind, HealthCheckFilter, HttpFilter, Http
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
+use edge_proxy::stats::WorkerIndex;
 use http::StatusCode;
 use http_body_util::Full;
 use tokio::net::TcpStream;
 
 use crate::support::{
-    Backend, Config, PATIENCE, Proxy, Reply, catch_all, cluster, entry, forward, get, http2, route, run, simple,
-    snapshot, table, until,
+    Backend, Config, PATIENCE, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, manager_of, route,
+    run, simple, snapshot, table, until,
 };
 
 #[test]
@@ -175,12 +176,12 @@ fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
     run(async {
         let backend = Backend::named("a").await;
         let (soon, late) = (Some(Duration::from_millis(50)), Some(PATIENCE));
-        for (head, request, idle, text) in [
-            (soon, None, None, "request header timeout"),
-            (soon, late, late, "request header timeout"),
-            (late, soon, None, "request timeout"),
-            (None, soon, late, "request timeout"),
-            (None, None, soon, "stream timeout"),
+        for (head, request, idle, text, counted) in [
+            (soon, None, None, "request header timeout", [1, 0, 0]),
+            (soon, late, late, "request header timeout", [1, 0, 0]),
+            (late, soon, None, "request timeout", [0, 1, 0]),
+            (None, soon, late, "request timeout", [0, 1, 0]),
+            (None, None, soon, "stream timeout", [0, 0, 1]),
         ] {
             let clusters = vec![entry(0, cluster(0), &[backend.address])];
             let proxy = Proxy::start(Config {
@@ -197,7 +198,64 @@ fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
             assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
             assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
             assert!(answer.ends_with(&format!("\r\n\r\n{text}")), "{answer}");
+            let stats = Arc::clone(&manager_of(&proxy.snapshot.borrow()).stats);
+            let cells = stats.cells(WorkerIndex(0));
+            let counts = [
+                &cells.downstream_rq_header_timeout,
+                &cells.downstream_rq_timeout,
+                &cells.downstream_rq_idle_timeout,
+            ];
+            assert_eq!(counts.map(|count| count.get()), counted);
         }
         assert_eq!(backend.requests(), 0);
+    });
+}
+
+/// Two clients leave the ends of their bodies out. Which one began first counts, and of each connection the request in hand.
+#[test]
+fn a_request_has_its_time_from_the_first_byte_of_its_head_on() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    run(async {
+        let backend = Backend::start_async(Speaks::Http1, |seen| {
+            let is_slow = seen.uri().path() == "/slow";
+            async move {
+                if is_slow {
+                    std::future::pending::<()>().await;
+                }
+                http::Response::new(Full::default())
+            }
+        })
+        .await;
+        let mut settings = forward(0);
+        settings.timeout = Some(Duration::from_millis(300));
+        let clusters = vec![entry(0, cluster(0), &[backend.address])];
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(table("*", vec![catch_all(settings)]), clusters, |manager| {
+                manager.timeouts.request = Some(Duration::from_secs(1));
+            }),
+            workers: 1,
+        });
+        let connect = async || TcpStream::connect(proxy.address).await.unwrap();
+        let (mut early, mut late) = (connect().await, connect().await);
+        late.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        early.write_all(b"POST / HTTP/1.1\r\n").await.unwrap();
+        // So much later.
+        assert_eq!(proxy.get("h", "/slow").await.status, 504);
+        late.write_all(b"host: h\r\n\r\n").await.unwrap();
+        let mut answer = vec![0; 12];
+        late.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, b"HTTP/1.1 200");
+        let rest = b"host: h\r\ncontent-length: 5\r\n\r\nab";
+        late.write_all(&[b"POST / HTTP/1.1\r\n", &rest[..]].concat())
+            .await
+            .unwrap();
+        early.write_all(rest).await.unwrap();
+        let (mut first, mut second) = (String::new(), String::new());
+        tokio::select! {
+            _ = early.read_to_string(&mut first) => {}
+            _ = late.read_to_string(&mut second) => panic!("the later one ends first"),
+        }
+        assert!(first.starts_with("HTTP/1.1 408 "), "{first}");
+        assert!(first.ends_with("request timeout"), "{first}");
     });
 }
