@@ -140,6 +140,12 @@ impl Fault {
         tls.map_or(Self::ConnectFailure, |failure| Self::TlsFailure(*failure))
     }
 
+    /// Whether what a client is answered then is an answer of the cluster, as its counters have it. What the client fails to
+    /// do isn't, and nor is the end of a time that the listener gives (as in Envoy, where no router hears of these).
+    pub(crate) fn is_of_cluster(self) -> bool {
+        !matches!(self, Self::IdleResponse | Self::MaxDuration) && self.verdict().source != Source::Downstream
+    }
+
     /// Why there is no connection to the backend; empty when nothing is known.
     pub(crate) fn transport_failure(self) -> &'static str {
         match self {

@@ -127,7 +127,7 @@ fn refuse(connection: &Connection, head: &Head, refusal: Refusal) -> Response<Re
         }
         Refusal::Redirect(target) => {
             // Relative (RFC 9110 §10.2.2): what the client called us by, and over what, isn't known for sure here.
-            redirect_to(StatusCode::TEMPORARY_REDIRECT, &target)
+            redirect_to(StatusCode::TEMPORARY_REDIRECT, &target, audience(head))
         }
     }
 }
@@ -137,8 +137,8 @@ fn close_after(response: &mut Response<ResponseBody>) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
-fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {
-    let mut response = local_reply::text(status, Bytes::new(), None, Audience::Http);
+fn redirect_to(status: StatusCode, location: &str, audience: Audience) -> Response<ResponseBody> {
+    let mut response = local_reply::text(status, Bytes::new(), None, audience);
     if let Ok(location) = HeaderValue::from_str(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }

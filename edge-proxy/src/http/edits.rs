@@ -9,7 +9,7 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use http::header;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use crate::calendar::iso;
 use crate::config::header::{
@@ -17,9 +17,13 @@ use crate::config::header::{
 };
 use crate::config::table::value_of;
 use crate::connection::Connection;
+use crate::http::local_reply::GRPC_STATUS;
 use crate::local::hostname;
 use crate::message::Protocol;
 use crate::message::head::Head;
+
+/// What an answer of the proxy's own is where nobody says otherwise.
+pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
 /// What templates may speak of besides the request.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +99,42 @@ pub(crate) fn edit_response(headers: &mut HeaderMap, steps: &[HeaderStep], scene
             }
         }
     }
+}
+
+/// Edits an answer of the proxy's own beneath what it says itself: as from Envoy, whose `sendLocalReply` lets the route
+/// finish a head in which nothing stands, and then has the answer say what it says.
+pub(crate) fn beneath<B>(answer: &mut Response<B>, steps: &[HeaderStep], scene: Scene<'_>, head: &Head) {
+    if steps.is_empty() {
+        return;
+    }
+    let mut fields = HeaderMap::new();
+    edit_response(&mut fields, steps, scene, head);
+    lay_over(&mut fields, std::mem::take(answer.headers_mut()));
+    *answer.headers_mut() = fields;
+}
+
+fn lay_over(fields: &mut HeaderMap, mut own: HeaderMap) {
+    match own.get(header::CONTENT_TYPE) {
+        // There is no content that a type could be said of.
+        None => drop(fields.remove(header::CONTENT_TYPE)),
+        // Only where nobody says another one.
+        Some(usual) if usual == TEXT && fields.contains_key(header::CONTENT_TYPE) => {
+            own.remove(header::CONTENT_TYPE);
+        }
+        Some(_) => {}
+    }
+    // A route may say it, which Envoy asks first.
+    if fields.contains_key(GRPC_STATUS) {
+        own.remove(GRPC_STATUS);
+    }
+    // They stand beside each other, whoever gives them.
+    if let header::Entry::Occupied(cookies) = own.entry(header::SET_COOKIE) {
+        for cookie in cookies.remove_entry_mult().1 {
+            fields.append(header::SET_COOKIE, cookie);
+        }
+    }
+    // All values of a name replace those that are there.
+    fields.extend(own);
 }
 
 fn remove_all(headers: &mut HeaderMap, names: &StringCondition) {
@@ -198,6 +238,41 @@ fn bytes_of<'h>(field: &HeaderField, head: &'h Head) -> Option<Cow<'h, [u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_answer_says_itself_stands_over_what_is_edited() {
+        let of = |fields: &[(&'static str, &'static str)]| -> HeaderMap {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            headers
+        };
+        let run = |edited: &[(&'static str, &'static str)], own| {
+            let mut fields = of(edited);
+            lay_over(&mut fields, of(own));
+            fields
+        };
+        let edited = [("a", "r"), ("b", "r"), ("content-type", "r"), ("set-cookie", "r=1")];
+        let own = [
+            ("a", "1"),
+            ("a", "2"),
+            ("content-type", "text/plain"),
+            ("set-cookie", "o=1"),
+        ];
+        let expected = [
+            ("a", "1"),
+            ("a", "2"),
+            ("b", "r"),
+            ("content-type", "r"),
+            ("set-cookie", "r=1"),
+            ("set-cookie", "o=1"),
+        ];
+        assert_eq!(run(&edited, &own), of(&expected));
+        assert_eq!(run(&[("content-type", "r")], &[("content-length", "0")]).len(), 1);
+        let said = run(&[("content-type", "r")], &[("content-type", "application/grpc")]);
+        assert_eq!(said["content-type"], "application/grpc");
+    }
 
     #[test]
     fn put_actions_differ_in_what_is_there() {

@@ -267,7 +267,7 @@ impl<'a> Chain<'a> {
                 }
                 Flow::Answer(mut response) => {
                     site.note_cluster(destination, &arrived);
-                    destination.edit_own(response.headers_mut(), &exchange, &arrived.head);
+                    destination.edit_own(&mut response, site.snapshot, &exchange, &arrived.head);
                     answer = Some(*response);
                     break;
                 }
@@ -285,12 +285,14 @@ impl<'a> Chain<'a> {
         };
         for (_, step) in self.steps.iter_mut().rev() {
             response = match step {
-                Step::CustomResponse(replacing) => match replacing.response(&exchange, destination, response) {
-                    Replaced::By(response) => response,
-                    Replaced::Elsewhere(response, elsewhere) => {
-                        Box::pin(ask_elsewhere(site, &exchange, response, *elsewhere)).await
+                Step::CustomResponse(replacing) => {
+                    match replacing.response(&exchange, (destination, site.snapshot), response) {
+                        Replaced::By(response) => response,
+                        Replaced::Elsewhere(response, elsewhere) => {
+                            Box::pin(ask_elsewhere(site, &exchange, response, *elsewhere)).await
+                        }
                     }
-                },
+                }
                 _ => step.response(&exchange, response).await,
             };
         }
@@ -410,12 +412,14 @@ impl<'a> Step<'a> {
     fn edits_requests(&self) -> bool {
         matches!(
             self,
-            Self::BasicAuth(..)
+            Self::Authorizer(_)
+                | Self::BasicAuth(..)
                 | Self::ApiKeyAuth(..)
                 | Self::GrpcWeb(_)
                 | Self::HeaderMutation(_)
                 | Self::Login(_)
                 | Self::Places(_)
+                | Self::Tokens(..)
                 | Self::LocalRateLimit(_)
                 | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)

@@ -123,7 +123,7 @@ pub(crate) async fn forward(
     } = arrived;
     let prepared = match prepare(snapshot, route, settings, &exchange, &mut head, &notes) {
         Ok(prepared) => prepared,
-        Err(fault) => return refuse(&exchange, route, &head, fault, audience),
+        Err(fault) => return refuse(snapshot, &exchange, route, (fault, audience), &head),
     };
     let (chosen, limits) = (prepared.chosen, prepared.limits);
     let connection = &exchange.connection;
@@ -144,7 +144,7 @@ pub(crate) async fn forward(
         // Boxed: most requests ask for nobody.
         Some(_) => match Box::pin(resolve(&exchange, chosen.entry, &head, asks_for)).await {
             Ok(host) => Some(host),
-            Err(fault) => return refuse(&exchange, route, &head, fault, audience),
+            Err(fault) => return refuse(snapshot, &exchange, route, (fault, audience), &head),
         },
     };
     let source = body_source(body, &arrival, settings, chosen.entry);
@@ -260,10 +260,16 @@ async fn resolve(
     .await
 }
 
-fn refuse(exchange: &Exchange, route: &Route, head: &Head, fault: Fault, audience: Audience) -> Response<ResponseBody> {
+fn refuse(
+    snapshot: &Snapshot,
+    exchange: &Exchange,
+    route: &Route,
+    (fault, audience): (Fault, Audience),
+    head: &Head,
+) -> Response<ResponseBody> {
     exchange.note(|record| record.fault(fault));
     let mut response = local_reply::of_fault(fault, audience);
-    Destination::Route(route).edit_own(response.headers_mut(), exchange, head);
+    Destination::Route(route).edit_own(&mut response, snapshot, exchange, head);
     response
 }
 
@@ -443,7 +449,7 @@ fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, 
 }
 
 fn start_clock(exchange: &Exchange, start: Instant, settings: &Forward, limits: Limits, body: &Incoming) -> Arrival {
-    let (timer, begun) = (&exchange.timer, exchange.started);
+    let (timer, begun) = (&exchange.timer, exchange.asked_since);
     let timeouts = &exchange.connection.manager().timeouts;
     let idle = settings.idle_timeout.unwrap_or(timeouts.stream_idle);
     exchange.set_idle(start, idle);

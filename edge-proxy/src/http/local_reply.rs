@@ -9,8 +9,9 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
+use crate::http::edits::TEXT;
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// As Envoy calls it when a stream has lasted as long as it may.
@@ -56,10 +57,7 @@ pub(crate) fn text(
     if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED && !status.is_informational() {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         if !body.is_empty() {
-            headers.insert(
-                header::CONTENT_TYPE,
-                content_type.unwrap_or(HeaderValue::from_static("text/plain")),
-            );
+            headers.insert(header::CONTENT_TYPE, content_type.unwrap_or(TEXT));
             *response.body_mut() = ResponseBody::Full(body);
         }
     }

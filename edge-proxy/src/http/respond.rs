@@ -62,7 +62,8 @@ pub(crate) async fn respond(
             connection.worker.numbers.value(millis),
         );
     }
-    dress(&mut headers, &forwarding, head, attempts);
+    tell_attempts(&mut headers, &forwarding, attempts);
+    edit(&mut headers, &forwarding, head);
     if let Some(session) = &forwarding.session {
         session.tell(&guard.pool().host, &mut headers);
     }
@@ -79,34 +80,46 @@ pub(crate) async fn respond(
     response
 }
 
-/// What a route says on every response to what it has sent on, whoever answers.
-pub(super) fn dress(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head>, attempts: u32) {
+/// Makes of an answer in place of a backend's what the route makes of such.
+pub(super) fn dress_own(
+    answer: &mut Response<ResponseBody>,
+    forwarding: &Forwarding<'_>,
+    head: Option<&Head>,
+    attempts: u32,
+) {
+    tell_attempts(answer.headers_mut(), forwarding, attempts);
+    with_scene(forwarding, head, |scene, head| {
+        edits::beneath(answer, forwarding.response_edits, scene, head);
+    });
+}
+
+fn tell_attempts(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, attempts: u32) {
     if forwarding.settings.attempt_count_in_response {
         let name = forwarding.exchange.connection.manager().prefixed.attempt_count.clone();
         headers.insert(name, HeaderValue::from(attempts));
     }
-    edit(headers, forwarding, head);
 }
 
 fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head>) {
+    with_scene(forwarding, head, |scene, head| {
+        edits::edit_response(headers, forwarding.response_edits, scene, head);
+    });
+}
+
+/// Calls a function with what edits speak of, if the route has any.
+fn with_scene(forwarding: &Forwarding<'_>, head: Option<&Head>, edit: impl FnOnce(Scene<'_>, &Head)) {
     if forwarding.response_edits.is_empty() {
         return;
     }
-    let connection = &forwarding.exchange.connection;
     let scene = Scene {
-        connection,
+        connection: &forwarding.exchange.connection,
         cluster: &forwarding.entry.cluster.name,
         route: forwarding.route_name,
     };
-    let nothing;
-    let head = match head {
-        Some(head) => head,
-        None => {
-            nothing = Head::empty();
-            &nothing
-        }
-    };
-    edits::edit_response(headers, forwarding.response_edits, scene, head);
+    match head {
+        Some(head) => edit(scene, head),
+        None => edit(scene, &Head::empty()),
+    }
 }
 
 /// What keeps the client at its host.

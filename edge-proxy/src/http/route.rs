@@ -6,9 +6,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use crate::access_log;
+use crate::config::Snapshot;
 use crate::config::filter::RouteFilters;
 use crate::config::listener::HttpManager;
 use crate::config::route::{Action, DirectBody, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
@@ -27,7 +28,8 @@ use crate::message::head::Head;
 /// Where the routes of a connection are looked up.
 pub(crate) struct Site<'a> {
     connection: &'a Connection,
-    snapshot: &'a Rc<Pinned>,
+    /// What is known of clusters.
+    pub(crate) snapshot: &'a Rc<Pinned>,
     table: Option<&'a Arc<RouteTable>>,
     /// What serves the connection.
     pub(crate) manager: &'a HttpManager,
@@ -67,19 +69,24 @@ impl Destination<'_> {
         exchange.note(|record| record.route = route.map(|route| Arc::clone(&route.name)));
     }
 
-    /// Makes the edits that a route wants of its backend's responses in an answer of the proxy's own in place of one: it
-    /// is what the client gets of the route (as from Envoy, where `sendLocalReply` lets the route finish the response).
-    pub(crate) fn edit_own(self, headers: &mut HeaderMap, exchange: &Exchange, head: &Head) {
+    /// Makes the edits that a route wants of its backend's responses beneath an answer of the proxy's own in place of one:
+    /// it is what the client gets of the route.
+    pub(crate) fn edit_own<B>(self, answer: &mut Response<B>, snapshot: &Snapshot, exchange: &Exchange, head: &Head) {
         let Self::Route(route) = self else { return };
         let Action::Forward(settings) = &route.action else {
             return;
         };
+        let steps = settings.response_edits(route, head.random);
+        if steps.is_empty() {
+            return;
+        }
+        let cluster = forward::cluster(snapshot, route, settings, head);
         let scene = Scene {
             connection: &exchange.connection,
-            cluster: "",
+            cluster: cluster.as_ref().map_or("", |cluster| &cluster.name),
             route: &route.name,
         };
-        edits::edit_response(headers, settings.response_edits(route, head.random), scene, head);
+        edits::beneath(answer, steps, scene, head);
     }
 
     /// Whether a backend answers.
@@ -150,8 +157,9 @@ impl<'a> Site<'a> {
         let Action::Forward(settings) = &route.action else {
             return;
         };
-        let cluster = forward::cluster(self.snapshot, route, settings, &arrived.head);
-        arrived.exchange.note(|record| record.upstream.cluster = cluster);
+        arrived.exchange.note(|record| {
+            record.upstream.cluster = forward::cluster(self.snapshot, route, settings, &arrived.head);
+        });
     }
 
     /// Goes there.
@@ -170,7 +178,7 @@ impl<'a> Site<'a> {
                 arrived
                     .exchange
                     .note(|record| record.details = "direct_response".into());
-                return answer_securely(head);
+                return answer_securely(head, audience);
             }
             Destination::Route(route) => route,
         };
@@ -183,7 +191,7 @@ impl<'a> Site<'a> {
         match &route.action {
             Action::Redirect(redirect) => {
                 cells.rq_redirect.inc();
-                answer_redirect(connection, route, redirect, head)
+                answer_redirect(connection, route, redirect, (head, audience))
             }
             Action::Direct(direct) => {
                 cells.rq_direct_response.inc();
@@ -203,7 +211,7 @@ fn needs_tls(connection: &Connection, required: TlsRequirement, internal: bool) 
         }
 }
 
-fn answer_securely(head: &Head) -> Response<ResponseBody> {
+fn answer_securely(head: &Head, audience: Audience) -> Response<ResponseBody> {
     let https = Redirect {
         status: StatusCode::MOVED_PERMANENTLY,
         scheme: Some(RedirectScheme::Https),
@@ -213,14 +221,14 @@ fn answer_securely(head: &Head) -> Response<ResponseBody> {
         strip_query: false,
     };
     let everything = PathCondition::Prefix("/".into());
-    redirect_to(https.status, &rewrite::location(&https, &everything, head))
+    redirect_to(https.status, &rewrite::location(&https, &everything, head), audience)
 }
 
 fn answer_redirect(
     connection: &Connection,
     route: &Route,
     redirect: &Redirect,
-    head: &mut Head,
+    (head, audience): (&Head, Audience),
 ) -> Response<ResponseBody> {
     let scene = Scene {
         connection,
@@ -228,7 +236,7 @@ fn answer_redirect(
         route: &route.name,
     };
     let location = rewrite::location(redirect, &route.path, head);
-    let mut response = redirect_to(redirect.status, &location);
+    let mut response = redirect_to(redirect.status, &location, audience);
     edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
     response
 }

@@ -85,13 +85,13 @@ impl Head {
     }
 }
 
-/// Whether a message has gRPC's media type.
+/// Whether a message has gRPC's media type, as Envoy knows it: without parameters.
 pub(crate) fn is_grpc(fields: &HeaderMap) -> bool {
     fields.get(http::header::CONTENT_TYPE).is_some_and(|value| {
         value
             .as_bytes()
             .strip_prefix(b"application/grpc")
-            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+')))
     })
 }
 

@@ -42,7 +42,9 @@ const CHAIN: &str = r#"
 const ROUTES: &str = r#"
 - match: {prefix: /basic}
   route: {cluster: c0}
-  response_headers_to_add: [{header: {key: x-route, value: r}}]
+  response_headers_to_add:
+  - header: {key: x-route, value: '%UPSTREAM_CLUSTER%'}
+  - {header: {key: www-authenticate, value: r}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}
   typed_per_filter_config:
     envoy.filters.http.basic_auth:
       "@type": HTTP/basic_auth.v3.BasicAuthPerRoute
@@ -126,6 +128,8 @@ const ROUTES: &str = r#"
 - match: {prefix: /direct}
   direct_response: {status: 200, body: {inline_string: hi}}
   typed_per_filter_config: {envoy.filters.http.cors: *cors}
+- match: {prefix: /moved}
+  redirect: {path_redirect: /there}
 - match: {prefix: /off}
   route: {cluster: c0}
   typed_per_filter_config:
@@ -258,8 +262,9 @@ fn users_show_their_password() {
             assert_eq!((reply.status, reply.text()), (401, &*text), "{value:?}");
             let realm = reply.header("www-authenticate");
             assert_eq!(realm, "Basic realm=\"http://h.example/basic?a=b\"");
-            // It is an answer of the route, whoever gives it.
-            assert_eq!(reply.header("x-route"), "r");
+            assert_eq!(reply.headers.get_all("www-authenticate").iter().count(), 1);
+            // It is an answer of the route, whoever gives it, as long as that says nothing else.
+            assert_eq!(reply.header("x-route"), "c0");
         }
         assert_eq!(filtered.backend.requests(), 0);
         // What the client says of itself is overwritten.
@@ -268,6 +273,11 @@ fn users_show_their_password() {
         assert_eq!(told, (200, let_in.to_owned()));
         let reply = filtered.get("/basic", &[GRPC]).await;
         assert_eq!((reply.status, reply.header("grpc-status")), (200, "16"));
+        // Not by Envoy's word.
+        let reply = filtered
+            .get("/basic", &[("content-type", "application/grpc;a=b")])
+            .await;
+        assert_eq!((reply.status, reply.header("grpc-status")), (401, ""));
         // A backend could choose the other one.
         let (status, text) = filtered
             .told("/basic", &[ANN, ("authorization", "Basic YW5uOng=")])
@@ -414,5 +424,17 @@ fn settings_of_another_filter_let_nothing_pass() {
         let filtered = Filtered::start().await;
         assert_eq!(filtered.get("/misfit", &[]).await.status, 500);
         assert_eq!(filtered.backend.requests(), 0);
+    });
+}
+
+/// As from stock Envoy 1.40: a call is answered as one, wherever it is to go.
+#[test]
+fn a_redirect_of_a_call_is_told_as_its_status() {
+    run(async {
+        let filtered = Filtered::start().await;
+        let (page, call) = (filtered.get("/moved", &[]).await, filtered.get("/moved", &[GRPC]).await);
+        assert_eq!((page.status, page.header("location")), (301, "http://h.example/there"));
+        assert_eq!((call.status, call.header("location")), (200, "http://h.example/there"));
+        assert_eq!((call.header("grpc-status"), call.header("content-type")), ("2", GRPC.1));
     });
 }

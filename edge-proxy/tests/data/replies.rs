@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use edge_proxy::config::header::{
     HeaderField, HeaderFieldRef, HeaderStep, HeaderSteps, HeaderTemplate, PutAction, TemplatePart,
@@ -14,7 +15,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::resilience::retry;
-use crate::support::{Backend, Proxy, Speaks, catch_all, forward, nobody, run, with_forward, with_routes};
+use crate::support::{
+    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, nobody, run, snapshot, table, with_forward,
+    with_routes,
+};
 
 /// A backend that answers 503 to every second request, having read it whole, and what it got otherwise.
 async fn every_second_time() -> Backend {
@@ -104,5 +108,39 @@ fn answers_in_place_of_a_backend_are_edited_like_its_own() {
             let cells = stats.cells(WorkerIndex(0));
             assert_eq!((cells.upstream_rq_5xx.get(), cells.upstream_rq_completed.get()), (1, 1));
         }
+    });
+}
+
+/// As in Envoy, whose router hears nothing of it.
+#[test]
+fn what_a_client_fails_to_send_is_no_answer_of_a_cluster() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let config = Config {
+            snapshot: snapshot(
+                table("*", vec![catch_all(forward(0))]),
+                vec![entry(0, cluster(0), &[backend.address])],
+                |manager| manager.timeouts.request = Some(Duration::from_millis(50)),
+            ),
+            workers: 1,
+        };
+        let stats = config.snapshot.clusters[0]
+            .as_ref()
+            .map(|entry| Arc::clone(&entry.cluster.stats));
+        let proxy = Proxy::start(config);
+        for (sent, status) in [
+            ("content-length: 10\r\n\r\n012", "408"),
+            ("transfer-encoding: chunked\r\n\r\nx\r\n", "400"),
+        ] {
+            let mut client = TcpStream::connect(proxy.address).await.unwrap();
+            let sent = format!("POST / HTTP/1.1\r\nhost: h\r\n{sent}");
+            client.write_all(sent.as_bytes()).await.unwrap();
+            let mut reply = String::new();
+            client.read_to_string(&mut reply).await.unwrap();
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+        }
+        let stats = stats.expect("a cluster");
+        let cells = stats.cells(WorkerIndex(0));
+        assert_eq!((cells.upstream_rq_4xx.get(), cells.upstream_rq_completed.get()), (0, 0));
     });
 }

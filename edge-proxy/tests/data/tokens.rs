@@ -53,6 +53,9 @@ const A: &str =
     "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
 const BEARER_A: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.\
     qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
+/// For `https://a.example`.
+const OF_AN_ORIGIN: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiaHR0cHM6Ly9hLmV4YW1wbGUifQ.\
+    aGVVyv6hpDxGVghGHUPnvmAnrkBNj_xJfAwopNpEjFc";
 /// The same of issuer `b`.
 const B: &str =
     "eyJhbGciOiJIUzI1NiIsImtpZCI6ImIifQ.eyJpc3MiOiJiIiwic3ViIjoiYW5uIn0._eqYuLi-eDz_s7hCk7TEGh6YoVAzkve0dlAjc7jMOKA";
@@ -73,6 +76,27 @@ fn nobody_but_a_good_token_tells_claims() {
             let told = filtered.told(path, &forged).await;
             assert_eq!(told, (200, format!("{path} host: h.example")));
         }
+    });
+}
+
+/// A filter behind looks at what this one has made of the head.
+#[test]
+fn what_a_token_tells_concerns_the_filters_behind() {
+    run(async {
+        let chain = CHAIN.replace("header_name: x-a-sub", "header_name: origin");
+        let cors = "- {name: envoy.filters.http.cors, typed_config: {\"@type\": HTTP/cors.v3.Cors}}";
+        let router = "- {name: envoy.filters.http.router";
+        let chain = chain.replace(router, &format!("{cors}\n{router}"));
+        let policy = "envoy.filters.http.cors: {\"@type\": HTTP/cors.v3.CorsPolicy, \
+            allow_origin_string_match: [{exact: 'https://a.example'}]}";
+        let tokens = "    envoy.filters.http.jwt_authn";
+        let routes = ROUTES.replace(tokens, &format!("    {policy}\n{tokens}"));
+        let filtered = Filtered::with(&chain, &routes).await;
+        let reply = filtered.get("/a", &[("authorization", OF_AN_ORIGIN)]).await;
+        assert_eq!(
+            (reply.status, reply.header("access-control-allow-origin")),
+            (200, "https://a.example")
+        );
     });
 }
 

@@ -164,7 +164,7 @@ fn is_grpc(request: &RequestView<'_>) -> bool {
         value
             .as_bytes()
             .strip_prefix(b"application/grpc")
-            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+')))
     })
 }
 

@@ -9,6 +9,7 @@ use http::uri::Uri;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use crate::access_log;
+use crate::config::Snapshot;
 use crate::config::filter::custom_response::{CustomResponses, Instead, ResponseView};
 use crate::config::route::{PathCondition, Redirect};
 use crate::http::body::ResponseBody;
@@ -73,7 +74,7 @@ impl<'a> Replacing<'a> {
     pub(super) fn response(
         &mut self,
         exchange: &Exchange,
-        destination: Destination<'_>,
+        (destination, snapshot): (Destination<'_>, &Snapshot),
         response: Response<ResponseBody>,
     ) -> Replaced {
         let view = ResponseView {
@@ -97,7 +98,7 @@ impl<'a> Replacing<'a> {
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);
-                destination.edit_own(answer.headers_mut(), exchange, head);
+                destination.edit_own(&mut answer, snapshot, exchange, head);
                 let scene = Scene::of(&exchange.connection);
                 edits::edit_response(answer.headers_mut(), headers, scene, head);
                 Replaced::By(answer)

@@ -375,8 +375,10 @@ impl<'a> Forwarding<'a> {
             "no response from upstream"
         );
         self.exchange.note(|record| record.fault(fault));
-        let cells = self.entry.cluster.stats.cells(connection.worker.index);
-        respond::count_status(cells, fault.verdict().status);
+        if fault.is_of_cluster() {
+            let cells = self.entry.cluster.stats.cells(connection.worker.index);
+            respond::count_status(cells, fault.verdict().status);
+        }
         let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();
         if fault == Fault::Overflow && !manager.router.suppress_envoy_headers {
@@ -384,7 +386,7 @@ impl<'a> Forwarding<'a> {
                 .headers_mut()
                 .insert(manager.prefixed.overloaded.clone(), HeaderValue::from_static("true"));
         }
-        respond::dress(response.headers_mut(), self, head, attempts);
+        respond::dress_own(&mut response, self, head, attempts);
         response
     }
 }
