@@ -36,7 +36,7 @@ type Key = (ClusterId, Box<str>);
 #[derive(Debug)]
 pub(crate) struct KnownNames {
     names: RefCell<FxHashMap<Key, Rc<Name>>>,
-    asking: Semaphore,
+    lookups: Semaphore,
 }
 
 /// One name, of one cluster.
@@ -57,11 +57,35 @@ impl Name {
     }
 }
 
+/// Somebody who wants the address of a name, until it is known or nobody waits for it any more: a client may leave at any
+/// time. The last one gives the place of a name without an address to others, for clients choose names, and there are few
+/// places.
+#[derive(Debug)]
+struct Asking<'a> {
+    known: &'a KnownNames,
+    key: Key,
+    name: Rc<Name>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.name.host.borrow().is_some() {
+            return;
+        }
+        let mut names = self.known.names.borrow_mut();
+        let is_it = names.get(&self.key).is_some_and(|known| Rc::ptr_eq(known, &self.name));
+        // One is the table's.
+        if is_it && Rc::strong_count(&self.name) == 2 {
+            names.remove(&self.key);
+        }
+    }
+}
+
 impl Default for KnownNames {
     fn default() -> Self {
         Self {
             names: RefCell::default(),
-            asking: Semaphore::new(AT_A_TIME),
+            lookups: Semaphore::new(AT_A_TIME),
         }
     }
 }
@@ -80,7 +104,8 @@ impl KnownNames {
             return Err(Fault::NoHealthyUpstream);
         };
         let key = (entry.id, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
-        let name = self.name(&key, naming)?;
+        let asking = self.asking(key, naming)?;
+        let name = &asking.name;
         if let Some(known) = name.fresh(naming, Instant::now()) {
             return Ok(known);
         }
@@ -95,22 +120,20 @@ impl KnownNames {
             (Some(address), Some(before)) if before.address == HostAddress::Socket(address) => before,
             (Some(address), _) => Arc::new(made(address, host)),
             (None, Some(before)) => before,
-            (None, None) => {
-                self.forget(&key, &name);
-                return Err(Fault::Unresolved);
-            }
+            (None, None) => return Err(Fault::Unresolved),
         };
         *name.host.borrow_mut() = Some((Arc::clone(&host), Instant::now()));
         Ok(host)
     }
 
     /// What is known of a name, if only that it is asked for; a fault when too many are known.
-    fn name(&self, key: &Key, naming: &Naming) -> Result<Rc<Name>, Fault> {
+    fn asking(&self, key: Key, naming: &Naming) -> Result<Asking<'_>, Fault> {
         let now = Instant::now();
         let mut names = self.names.borrow_mut();
-        if let Some(name) = names.get(key) {
+        if let Some(name) = names.get(&key) {
             name.used.set(now);
-            return Ok(Rc::clone(name));
+            let name = Rc::clone(name);
+            return Ok(Asking { known: self, key, name });
         }
         if names.len() >= naming.most {
             // Whoever is at it now has a handle of its own.
@@ -125,15 +148,7 @@ impl KnownNames {
             turn: Mutex::new(()),
         });
         names.insert(key.clone(), Rc::clone(&name));
-        Ok(name)
-    }
-
-    /// Gives the place of a name that nobody has an address for to others: clients choose them, and there are few places.
-    fn forget(&self, key: &Key, name: &Rc<Name>) {
-        let mut names = self.names.borrow_mut();
-        if names.get(key).is_some_and(|known| Rc::ptr_eq(known, name)) {
-            names.remove(key);
-        }
+        Ok(Asking { known: self, key, name })
     }
 
     async fn resolve(&self, naming: &Naming, host: &str, port: u16) -> Option<SocketAddr> {
@@ -141,7 +156,7 @@ impl KnownNames {
             return Some(SocketAddr::new(address, port));
         }
         let asking = async {
-            let _permit = self.asking.acquire().await.ok()?;
+            let _permit = self.lookups.acquire().await.ok()?;
             let answers = tokio::net::lookup_host((host.trim_end_matches('.'), port)).await.ok()?;
             let addresses = naming.family.choose(answers.map(|answer| answer.ip()).collect());
             Some(SocketAddr::new(*addresses.first()?, port))
@@ -191,7 +206,34 @@ fn made(address: SocketAddr, name: &str) -> Host {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::config::dynamic::DnsFamily;
+
+    #[test]
+    fn the_last_who_asks_in_vain_leaves_no_name() {
+        let naming = Naming {
+            family: DnsFamily::V4,
+            refresh: Duration::from_secs(1),
+            unused: Duration::from_secs(3600),
+            most: 1,
+            timeout: Duration::from_secs(1),
+        };
+        let known = KnownNames::default();
+        let key = |name: &str| (ClusterId(0), Box::from(name));
+        let ask = |name| known.asking(key(name), &naming);
+        let (first, second) = (ask("a").unwrap(), ask("a").unwrap());
+        assert!(Rc::ptr_eq(&first.name, &second.name));
+        drop(first);
+        assert!(ask("b").is_err(), "somebody waits for the other one");
+        drop(second);
+        let found = ask("b").unwrap();
+        let host = made(SocketAddr::from(([127, 0, 0, 1], 1)), "b");
+        *found.name.host.borrow_mut() = Some((Arc::new(host), Instant::now()));
+        drop(found);
+        assert!(ask("a").is_err(), "an address was found");
+    }
 
     #[test]
     fn an_authority_names_a_host_and_perhaps_a_port() {
