@@ -282,7 +282,9 @@ fn test(at: &At<'_>, message: &ValueMatcher) -> Result<ValueTest, Rejection> {
             ValueTest::Text(string_condition(&at.field("string_match"), matcher)?)
         }
         Some(MatchPattern::BoolMatch(value)) => ValueTest::Bool(*value),
-        Some(MatchPattern::PresentMatch(present)) => ValueTest::Present(*present),
+        Some(MatchPattern::PresentMatch(true)) => ValueTest::Present,
+        // As in Envoy, which finds nothing absent by it.
+        Some(MatchPattern::PresentMatch(false)) => ValueTest::Never,
         Some(MatchPattern::ListMatch(list)) => {
             let at = at.field("list_match");
             match &list.match_pattern {

@@ -151,8 +151,10 @@ pub enum ValueTest {
     Range(f64, f64),
     /// It is this number.
     Number(f64),
-    /// It is there, or isn't.
-    Present(bool),
+    /// It is there.
+    Present,
+    /// Nothing passes.
+    Never,
     /// It is a list with an element that passes.
     Element(Box<ValueTest>),
     /// It passes one of these.
@@ -222,7 +224,7 @@ impl MetadataCondition {
 }
 
 impl ValueTest {
-    /// Whether what is there passes; nothing passes no test but that for absence.
+    /// Whether what is there passes; nothing passes no test.
     fn passes(&self, value: Option<&Value>) -> bool {
         let number = || value.and_then(Value::as_f64);
         match self {
@@ -233,7 +235,8 @@ impl ValueTest {
             Self::Bool(want) => value.and_then(Value::as_bool) == Some(*want),
             Self::Range(start, end) => number().is_some_and(|number| (*start..*end).contains(&number)),
             Self::Number(want) => number().is_some_and(|number| number.total_cmp(want).is_eq()),
-            Self::Present(want) => value.is_some() == *want,
+            Self::Present => value.is_some(),
+            Self::Never => false,
             Self::Element(test) => value
                 .and_then(Value::as_array)
                 .is_some_and(|list| list.iter().any(|element| test.passes(Some(element)))),
@@ -355,7 +358,8 @@ mod tests {
         assert!(holds(&["claims", "groups"], ValueTest::Element(Box::new(text("b")))));
         assert!(!holds(&["claims", "groups"], text("b")) && !holds(&["claims", "other"], text("")));
         assert!(holds(&["claims", "age"], ValueTest::Range(7.0, 8.0)));
-        assert!(holds(&["claims", "none"], ValueTest::Null) && holds(&["claims", "x"], ValueTest::Present(false)));
+        assert!(holds(&["claims", "none"], ValueTest::Null) && holds(&["claims", "none"], ValueTest::Present));
+        assert!(!holds(&["claims", "x"], ValueTest::Present));
         assert!(holds(
             &["claims", "sub"],
             ValueTest::OneOf([text("x"), text("ann")].into())
@@ -363,7 +367,7 @@ mod tests {
         let of = |key: &str| MetadataCondition {
             filter: "jwt".into(),
             path: [key.into()].into(),
-            test: ValueTest::Present(true),
+            test: ValueTest::Present,
             invert: false,
         };
         assert_eq!(
