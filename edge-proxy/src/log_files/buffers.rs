@@ -15,6 +15,8 @@ use crate::stats::ServerCells;
 
 /// A buffer of that size is handed over at once.
 const FULL: usize = 64 * 1024;
+/// Room that a buffer begins with.
+const BEGUN: usize = 4096;
 /// How long a line waits for others.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -44,7 +46,8 @@ impl LogBuffers {
             None => {
                 batches.push(Batch {
                     file: Arc::clone(file),
-                    text: Vec::with_capacity(FULL + 4096),
+                    // Of many files most have little to say.
+                    text: Vec::with_capacity(BEGUN),
                     lines: 0,
                 });
                 batches.len() - 1

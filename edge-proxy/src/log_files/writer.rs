@@ -1,6 +1,6 @@
 //! The thread that writes logs into files.
 //!
-//! What: takes batches from a bounded queue, opens files when their first lines come, and appends. A file that can't be
+//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and appends. A file that can't be
 //! opened or written loses the batch and says so once; the next batch tries again. The thread starts with the first
 //! batch: a process without logs has none.
 
@@ -9,15 +9,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::config::access_log::LogFile;
 
-/// So many batches may wait for the thread; what comes when they do is dropped.
-const QUEUE: usize = 32;
+/// So much may wait for the thread; what comes when it does is dropped. It isn't counted in batches: a worker hands over
+/// those of all files at once, each of which may be a line long.
+const QUEUE: usize = 2 << 20;
+/// What a batch costs beside its text.
+const BATCH: usize = 128;
 /// How long the end of the process waits for what is not written yet.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -30,6 +33,12 @@ pub struct Batch {
     pub text: Vec<u8>,
     /// How many they are.
     pub lines: u64,
+}
+
+impl Batch {
+    fn cost(&self) -> usize {
+        self.text.len() + BATCH
+    }
 }
 
 /// The queue is full, or there is no thread.
@@ -45,7 +54,9 @@ enum Order {
 /// What hands lines to the thread.
 #[derive(Debug, Default)]
 pub struct LogWriter {
-    queue: OnceLock<Option<SyncSender<Order>>>,
+    queue: OnceLock<Option<Sender<Order>>>,
+    /// What is in the queue.
+    waiting: Arc<AtomicUsize>,
     reopen: Arc<AtomicBool>,
 }
 
@@ -54,7 +65,12 @@ impl LogWriter {
     pub fn take(&self, batch: Batch) -> Result<(), Refused> {
         let queue = self.queue.get_or_init(|| self.start());
         let queue = queue.as_ref().ok_or(Refused)?;
-        queue.try_send(Order::Write(batch)).map_err(|_| Refused)
+        let cost = batch.cost();
+        if self.waiting.fetch_add(cost, Ordering::AcqRel) + cost > QUEUE {
+            self.waiting.fetch_sub(cost, Ordering::AcqRel);
+            return Err(Refused);
+        }
+        queue.send(Order::Write(batch)).map_err(|_| Refused)
     }
 
     /// Files are opened anew by their paths before the next line is written: somebody has moved them away.
@@ -66,17 +82,18 @@ impl LogWriter {
     pub fn finish(&self) {
         if let Some(Some(queue)) = self.queue.get() {
             let (done, wait) = sync_channel(1);
-            if queue.try_send(Order::Finish(done)).is_ok() {
+            if queue.send(Order::Finish(done)).is_ok() {
                 // Whether in time or not, the process ends now.
                 let _ = wait.recv_timeout(FAREWELL);
             }
         }
     }
 
-    fn start(&self) -> Option<SyncSender<Order>> {
-        let (queue, orders) = sync_channel(QUEUE);
+    fn start(&self) -> Option<Sender<Order>> {
+        let (queue, orders) = channel();
         let files = Files {
             open: HashMap::new(),
+            waiting: Arc::clone(&self.waiting),
             reopen: Arc::clone(&self.reopen),
         };
         let thread = std::thread::Builder::new().name("access-log".to_owned());
@@ -93,6 +110,7 @@ impl LogWriter {
 struct Files {
     /// `None` for one that failed, which was said.
     open: HashMap<PathBuf, Option<File>>,
+    waiting: Arc<AtomicUsize>,
     reopen: Arc<AtomicBool>,
 }
 
@@ -100,7 +118,10 @@ impl Files {
     fn serve(mut self, orders: &Receiver<Order>) {
         while let Ok(order) = orders.recv() {
             match order {
-                Order::Write(batch) => self.write(&batch),
+                Order::Write(batch) => {
+                    self.write(&batch);
+                    self.waiting.fetch_sub(batch.cost(), Ordering::AcqRel);
+                }
                 // Whoever asked may have stopped waiting.
                 Order::Finish(done) => drop(done.try_send(())),
             }
@@ -139,4 +160,32 @@ fn open(path: &Path) -> io::Result<File> {
         _ => return OpenOptions::new().append(true).create(true).open(path),
     };
     Ok(File::from(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_many_files_wait_and_too_many_lines_do_not() {
+        let (queue, orders) = channel();
+        let writer = LogWriter {
+            queue: OnceLock::from(Some(queue)),
+            ..LogWriter::default()
+        };
+        let lines = |file: u32, size| Batch {
+            file: Arc::new(LogFile {
+                path: format!("/logs/{file}").into(),
+            }),
+            text: vec![b'x'; size],
+            lines: 1,
+        };
+        for file in 0..1000 {
+            assert_eq!(writer.take(lines(file, 100)), Ok(()));
+        }
+        assert_eq!(orders.try_iter().count(), 1000);
+        writer.waiting.store(0, Ordering::Release);
+        let taken = (0..64).filter(|file| writer.take(lines(*file, 64 << 10)).is_ok());
+        assert_eq!(taken.count(), 31);
+    }
 }
