@@ -27,6 +27,8 @@ mod lifecycle;
 mod listeners;
 #[path = "data/malformed.rs"]
 mod malformed;
+#[path = "data/processors.rs"]
+mod processors;
 #[path = "data/protocols.rs"]
 mod protocols;
 #[path = "data/replies.rs"]

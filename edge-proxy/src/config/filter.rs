@@ -49,7 +49,7 @@ use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
 use login::Login;
 use places::Places;
-use processor::Processor;
+use processor::{Processor, ProcessorOfRoute};
 use session::SessionPolicy;
 
 /// The filters of a manager before its router.
@@ -76,7 +76,7 @@ impl HttpFilters {
         let filters = self.list.iter().flat_map(|filter| match &filter.kind {
             FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
             FilterKind::RateLimitService(service) => vec![service.cluster],
-            FilterKind::Processor(processor) => vec![processor.cluster],
+            FilterKind::Processor(processor) => vec![processor.service.cluster],
             FilterKind::Tokens(tokens) => tokens.clusters(),
             FilterKind::Login(login) => vec![login.tokens.cluster],
             _ => Vec::new(),
@@ -226,6 +226,15 @@ impl RouteFilters {
         self.0.as_ref()?.iter().find(|filter| &*filter.name == name)
     }
 
+    /// The clusters that they ask, where others than those of the chain.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
+        let said = self.0.iter().flat_map(|said| said.iter());
+        said.filter_map(|filter| match filter.settings.as_deref() {
+            Some(FilterSettings::Processor(Some(said))) => Some(said.service.as_ref()?.cluster),
+            _ => None,
+        })
+    }
+
     /// This level over a wider one: of each filter the narrower switch and the narrower settings count.
     pub fn over(self, wider: &Self) -> Self {
         let (Some(own), Some(others)) = (&self.0, &wider.0) else {
@@ -234,12 +243,26 @@ impl RouteFilters {
         let mut said: Vec<_> = own
             .iter()
             .map(|own| RouteFilter {
-                settings: own.settings.clone().or_else(|| wider.of(&own.name)?.settings.clone()),
+                settings: narrowed(
+                    own.settings.as_ref(),
+                    wider.of(&own.name).and_then(|wider| wider.settings.as_ref()),
+                ),
                 ..own.clone()
             })
             .collect();
         said.extend(others.iter().filter(|other| self.of(&other.name).is_none()).cloned());
         Self::new(said)
+    }
+}
+
+/// Of settings those of the narrower level count, or both where they are made to.
+fn narrowed(own: Option<&Arc<FilterSettings>>, wider: Option<&Arc<FilterSettings>>) -> Option<Arc<FilterSettings>> {
+    use FilterSettings::Processor;
+    match (own.map(|own| &**own), wider.map(|wider| &**wider)) {
+        (Some(Processor(Some(own))), Some(Processor(Some(wider)))) => {
+            Some(Arc::new(Processor(Some(Box::new(own.over(wider))))))
+        }
+        _ => own.or(wider).cloned(),
     }
 }
 
@@ -287,8 +310,8 @@ pub enum FilterSettings {
     Bandwidth(Option<Bandwidth>),
     /// What takes the place of responses.
     CustomResponses(Option<CustomResponses>),
-    /// No service sees requests and responses.
-    NoProcessor,
+    /// Which service sees requests and responses, and what of them; `None` is none.
+    Processor(Option<Box<ProcessorOfRoute>>),
     /// What is resolved, where that isn't the host of the request.
     Names(Option<NamedOtherwise>),
 }

@@ -47,6 +47,7 @@ pub(crate) mod session;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -396,8 +397,13 @@ impl<'a> Step<'a> {
                 let limit = limit.as_ref();
                 limit.map(|limit| Self::Bandwidth(Slowing::new(limit)))
             }
-            (Kind::Processor(processor), None) => Some(Self::Processor(Box::new(Processing::new(processor)))),
-            (Kind::Processor(_), Some(Of::NoProcessor)) => None,
+            (Kind::Processor(processor), None) => {
+                Some(Self::Processor(Box::new(Processing::new(Arc::clone(processor)))))
+            }
+            (Kind::Processor(processor), Some(Of::Processor(said))) => {
+                let said = said.as_ref().map(|said| Arc::new(said.of(processor)));
+                said.map(|processor| Self::Processor(Box::new(Processing::new(processor))))
+            }
             (Kind::Names, None) => Some(Self::Names(None)),
             (Kind::Names, Some(Of::Names(other))) => {
                 Some(Self::Names(other.as_ref().map(|NamedOtherwise(rewrite)| rewrite)))

@@ -149,7 +149,7 @@ pub(crate) struct Filtered {
 }
 
 /// A listener with these filters and routes. The name of a type is short above.
-fn compiled(chain: &str, routes: &str) -> Arc<edge_proxy::config::listener::Listener> {
+pub(crate) fn compiled(chain: &str, routes: &str) -> Arc<edge_proxy::config::listener::Listener> {
     let indented = |text: &str| text.trim().replace('\n', "\n          ");
     let yaml = format!(
         r#"
@@ -178,7 +178,9 @@ filter_chains:
     let yaml = yaml.replace("HTTP/", "type.googleapis.com/envoy.extensions.filters.http.");
     let message: ProtoListener = edge_xds::json::from_json(serde_yaml::from_str(&yaml).unwrap()).unwrap();
     let mut context = Context::new(Box::new(files::Disk), prefixed_headers("x-edge").unwrap(), 2);
-    assert_eq!(context.clusters.intern("c0"), 0);
+    for (id, name) in ["c0", "c1", "c2"].into_iter().enumerate() {
+        assert_eq!(context.clusters.intern(name) as usize, id);
+    }
     let spec = listener::listener(&mut context, &message).unwrap();
     Arc::new(spec.finish(&Secrets::new(), None).unwrap())
 }

@@ -19,13 +19,13 @@ use crate::support::frames::{GOAWAY, HEADERS, Raw, SETTINGS, frame};
 use crate::support::{Config, Proxy, catch_all, cluster, entry, forward, get, run, snapshot, table};
 
 /// A stream of a backend that was answered with a head, for the test to go on with.
-struct Answered {
-    request: Request<RecvStream>,
-    answer: SendStream<Bytes>,
+pub(crate) struct Answered {
+    pub(crate) request: Request<RecvStream>,
+    pub(crate) answer: SendStream<Bytes>,
 }
 
 /// A backend with two streams a connection, all of which leave when told to.
-async fn backend(leave: watch::Receiver<()>) -> (SocketAddr, UnboundedReceiver<Answered>) {
+pub(crate) async fn backend(leave: watch::Receiver<()>) -> (SocketAddr, UnboundedReceiver<Answered>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, answered) = mpsc::unbounded_channel();

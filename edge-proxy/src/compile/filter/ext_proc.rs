@@ -4,30 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::common::mutation_rules::v3::HeaderMutationRules;
-use envoy_types::pb::envoy::config::core::v3::GrpcService;
 use envoy_types::pb::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+use envoy_types::pb::envoy::config::core::v3::{GrpcService, HeaderValue as ProtoHeader};
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::ext_proc_per_route::Override as OfRoute;
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::external_processor::RouteCacheAction;
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::metadata_options::MetadataNamespaces;
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::{BodySendMode, HeaderSendMode};
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::{
-    ExtProcPerRoute, ExternalProcessor, HeaderForwardingRules, MetadataOptions, ProcessingMode,
+    ExtProcOverrides, ExtProcPerRoute, ExternalProcessor, HeaderForwardingRules, MetadataOptions, ProcessingMode,
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::ListStringMatcher;
 use envoy_types::pb::google::protobuf::Any;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration_or, fields, truth, unpack};
 use crate::compile::header::{full_regex, string_condition};
 use crate::compile::retry;
+use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::processor::{
-    Attribute, BodyMode, Mode, Modes, MutationRules, Override, Processor, Reroute, Role,
+    Attribute, BodyMode, Mode, Modes, MutationRules, Names, Override, Processor, ProcessorOfRoute, Reroute, Role,
+    Service,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::StringCondition;
-use crate::config::route::RetryPolicy;
 
 /// How long the service may take where nothing is said.
 const USUAL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -49,7 +50,11 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         refuse http_service, send_body_without_waiting_for_header_response, processing_request_modifier,
                on_processing_response, allow_content_length_header
     });
-    let (cluster, authority, retry) = service(&at.field("grpc_service"), grpc_service.as_ref(), context)?;
+    let at_service = at.field("grpc_service");
+    let Some(message) = grpc_service else {
+        return Err(at_service.error("is required"));
+    };
+    let service = service(&at_service, message, context)?;
     let at_modes = at.field("processing_mode");
     let modes = modes(&at_modes, &processing_mode.unwrap_or_default())?;
     let code = status_on_error.as_ref().map_or(500, |status| status.code);
@@ -63,24 +68,24 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     };
     let metadata = metadata_options.clone().unwrap_or_default();
     let (readable, writable) = self::metadata(&at.field("metadata_options"), &metadata)?;
+    let (readable, writable) = (readable.unwrap_or_default(), writable.unwrap_or_default());
     let forwarded = forward_rules.clone().unwrap_or_default();
     let (told, untold) = forward(&at.field("forward_rules"), &forwarded)?;
     let rules = mutation_rules.clone().unwrap_or_default();
     let time = |field, value: &Option<_>, usual| duration_or(&at.field(field), value.as_ref(), usual);
     Ok(FilterKind::Processor(Arc::new(Processor {
-        cluster,
-        authority,
-        retry,
+        service,
         modes,
         role,
-        on_error: (!failure_mode_allow).then_some(status),
+        may_fail: *failure_mode_allow,
+        on_error: status,
         timeout: time("message_timeout", message_timeout, USUAL_TIMEOUT)?,
         max_timeout: time("max_message_timeout", max_message_timeout, Duration::ZERO)?,
         patience: match role {
             Role::Watches => time("deferred_close_timeout", deferred_close_timeout, USUAL_PATIENCE)?,
             Role::Processes => PATIENCE,
         },
-        overrides: overrides(at, *allow_mode_override, modes, allowed_override_modes)?,
+        overrides: overrides(at, *allow_mode_override, allowed_override_modes)?,
         may_answer: !disable_immediate_response,
         reroute: match (
             disable_clear_route_cache,
@@ -97,29 +102,68 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         untold,
         readable,
         writable,
-        rules: self::rules(&at.field("mutation_rules"), &rules, context)?,
+        rules: Arc::new(self::rules(&at.field("mutation_rules"), &rules, context)?),
     })))
 }
 
 /// Compiles what a route says.
-pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterSettings, Rejection> {
+pub(super) fn of_route(at: &At<'_>, config: &Any, context: &mut Context) -> Result<FilterSettings, Rejection> {
     let message: ExtProcPerRoute = unpack(at, config)?;
     match &message.r#override {
-        Some(OfRoute::Disabled(true)) => Ok(FilterSettings::NoProcessor),
+        Some(OfRoute::Disabled(true)) => Ok(FilterSettings::Processor(None)),
         Some(OfRoute::Disabled(false)) => Err(at.field("disabled").error("must be true")),
-        Some(OfRoute::Overrides(_)) => Err(at.unsupported("overrides")),
+        Some(OfRoute::Overrides(said)) => {
+            let said = of_route_otherwise(&at.field("overrides"), said, context)?;
+            Ok(FilterSettings::Processor(Some(Box::new(said))))
+        }
         None => Err(at.error("disabled or overrides is required")),
     }
 }
 
-fn service(
+fn of_route_otherwise(
     at: &At<'_>,
-    message: Option<&GrpcService>,
+    message: &ExtProcOverrides,
     context: &mut Context,
-) -> Result<(ClusterId, HeaderValue, Option<Arc<RetryPolicy>>), Rejection> {
-    let Some(message) = message else {
-        return Err(at.error("is required"));
-    };
+) -> Result<ProcessorOfRoute, Rejection> {
+    fields!(at, message => ExtProcOverrides {
+        processing_mode, grpc_service, metadata_options, grpc_initial_metadata, failure_mode_allow;
+        // Traces, and what Envoy itself has no use for.
+        ignore emit_client_span, async_mode, request_attributes, response_attributes;
+        refuse processing_request_modifier
+    });
+    let modes = processing_mode.map(|message| modes(&at.field("processing_mode"), &message));
+    let at_service = at.field("grpc_service");
+    let service = grpc_service
+        .as_ref()
+        .map(|message| service(&at_service, message, context));
+    let metadata = metadata_options.clone().unwrap_or_default();
+    let (readable, writable) = self::metadata(&at.field("metadata_options"), &metadata)?;
+    let list = at.field("grpc_initial_metadata");
+    let headers = grpc_initial_metadata.iter().enumerate();
+    Ok(ProcessorOfRoute {
+        service: service.transpose()?,
+        headers: headers
+            .map(|(index, message)| header(&list.index(index), message))
+            .collect::<Result<_, _>>()?,
+        modes: modes.transpose()?,
+        may_fail: failure_mode_allow.as_ref().map(|may| may.value),
+        readable,
+        writable,
+    })
+}
+
+/// A header that comes with a call.
+fn header(at: &At<'_>, message: &ProtoHeader) -> Result<(HeaderName, HeaderValue), Rejection> {
+    fields!(at, message => ProtoHeader { key, value; ignore; refuse raw_value });
+    let name = header_name(&at.field("key"), key)?;
+    let value = HeaderValue::from_str(value);
+    Ok((
+        name,
+        value.map_err(|_| at.field("value").error("can't stand in a header"))?,
+    ))
+}
+
+fn service(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Service, Rejection> {
     fields!(at, message => GrpcService {
         target_specifier, timeout, retry_policy; ignore; refuse initial_metadata
     });
@@ -138,7 +182,12 @@ fn service(
     let name = if authority.is_empty() { cluster_name } else { authority };
     let authority = HeaderValue::from_str(name).map_err(|_| at.field("authority").error("is not a host"))?;
     let cluster = ClusterId(context.clusters.intern(cluster_name));
-    Ok((cluster, authority, retry.map(Arc::from)))
+    Ok(Service {
+        cluster,
+        authority,
+        retry: retry.map(Arc::from),
+        headers: Arc::default(),
+    })
 }
 
 fn modes(at: &At<'_>, message: &ProcessingMode) -> Result<Modes, Rejection> {
@@ -187,25 +236,18 @@ fn body(at: &At<'_>, mode: i32) -> Result<BodyMode, Rejection> {
     }
 }
 
-/// What the service may choose to see. An empty list is anything.
-fn overrides(
-    at: &At<'_>,
-    is_allowed: bool,
-    modes: Modes,
-    list: &[ProcessingMode],
-) -> Result<Option<Box<[Override]>>, Rejection> {
+/// What the service may choose to see.
+fn overrides(at: &At<'_>, is_allowed: bool, list: &[ProcessingMode]) -> Result<Option<Arc<[Override]>>, Rejection> {
     let at = at.field("allowed_override_modes");
     let list = list.iter().enumerate().map(|(index, message)| {
         let at = at.index(index);
         Override::of(message).ok_or_else(|| at.error("is not supported by this proxy"))
     });
     let list = list.collect::<Result<_, _>>()?;
-    // As documented of Envoy's `allow_mode_override`.
-    let flows = [modes.request.body, modes.response.body].contains(&BodyMode::Duplex);
-    Ok((is_allowed && !flows).then_some(list))
+    Ok(is_allowed.then_some(list))
 }
 
-fn attributes(at: &At<'_>, names: &[String]) -> Result<Box<[Attribute]>, Rejection> {
+fn attributes(at: &At<'_>, names: &[String]) -> Result<Arc<[Attribute]>, Rejection> {
     let named = names.iter().enumerate().map(|(index, name)| {
         let known = Attribute::ALL.iter().find(|(known, _)| known == name);
         known.map(|(_, attribute)| *attribute).ok_or_else(|| {
@@ -216,17 +258,16 @@ fn attributes(at: &At<'_>, names: &[String]) -> Result<Box<[Attribute]>, Rejecti
     named.collect()
 }
 
-type Names = Box<[Arc<str>]>;
-
 /// The namespaces that the service is told, and those that it may write.
-fn metadata(at: &At<'_>, message: &MetadataOptions) -> Result<(Names, Names), Rejection> {
+fn metadata(at: &At<'_>, message: &MetadataOptions) -> Result<(Option<Names>, Option<Names>), Rejection> {
     fields!(at, message => MetadataOptions {
         forwarding_namespaces, receiving_namespaces; ignore; refuse cluster_metadata_forwarding_namespaces
     });
     let names = |field: &str, namespaces: &Option<MetadataNamespaces>| {
-        let (at, namespaces) = (at.field(field), namespaces.clone().unwrap_or_default());
-        fields!(at, &namespaces => MetadataNamespaces { untyped; ignore; refuse typed });
-        Ok::<_, Rejection>(untyped.iter().map(|name| name.as_str().into()).collect::<Names>())
+        let Some(namespaces) = namespaces else { return Ok(None) };
+        let at = at.field(field);
+        fields!(at, namespaces => MetadataNamespaces { untyped; ignore; refuse typed });
+        Ok::<_, Rejection>(Some(untyped.iter().map(|name| name.as_str().into()).collect::<Names>()))
     };
     Ok((
         names("forwarding_namespaces", forwarding_namespaces)?,
@@ -234,7 +275,7 @@ fn metadata(at: &At<'_>, message: &MetadataOptions) -> Result<(Names, Names), Re
     ))
 }
 
-type Conditions = Box<[StringCondition]>;
+type Conditions = Arc<[StringCondition]>;
 
 /// The headers that the service is told, and those that it isn't.
 fn forward(at: &At<'_>, message: &HeaderForwardingRules) -> Result<(Option<Conditions>, Conditions), Rejection> {

@@ -5,53 +5,122 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::ProcessingMode;
 use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_mode::{BodySendMode, HeaderSendMode};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::config::ClusterId;
 use crate::config::header::StringCondition;
 use crate::config::route::RetryPolicy;
 
-/// What shows requests and responses to a service.
-#[derive(Debug)]
+/// What shows requests and responses to a service. Its parts are shared with what routes make of it.
+#[derive(Clone, Debug)]
 pub struct Processor {
     /// Whom.
-    pub cluster: ClusterId,
-    /// What it is called.
-    pub authority: HeaderValue,
-    /// When it is asked again that has not begun to answer.
-    pub retry: Option<Arc<RetryPolicy>>,
+    pub service: Service,
     /// What it sees, as long as it says nothing else.
     pub modes: Modes,
     /// Whether it is waited for.
     pub role: Role,
-    /// What becomes of what it fails over; unset: it goes on as it is.
-    pub on_error: Option<StatusCode>,
+    /// What it fails over goes on as it is.
+    pub may_fail: bool,
+    /// The answer where it fails otherwise.
+    pub on_error: StatusCode,
     /// How long it may take for an answer.
     pub timeout: Duration,
     /// How long it may ask for; zero is not at all.
     pub max_timeout: Duration,
     /// How long it has for its end once all is over.
     pub patience: Duration,
-    /// What it may choose to see; `None` is nothing else than [`Self::modes`].
-    pub overrides: Option<Box<[Override]>>,
+    /// What it may choose to see, an empty list being anything; `None` is nothing else than [`Self::modes`].
+    pub overrides: Option<Arc<[Override]>>,
     /// It may answer in place of others.
     pub may_answer: bool,
     /// When routes are looked at again.
     pub reroute: Reroute,
     /// Attributes that it is told with a request.
-    pub of_request: Box<[Attribute]>,
+    pub of_request: Arc<[Attribute]>,
     /// Attributes that it is told with a response.
-    pub of_response: Box<[Attribute]>,
+    pub of_response: Arc<[Attribute]>,
     /// Headers that it is told; unset: all.
-    pub told: Option<Box<[StringCondition]>>,
+    pub told: Option<Arc<[StringCondition]>>,
     /// Headers that it isn't told.
-    pub untold: Box<[StringCondition]>,
+    pub untold: Arc<[StringCondition]>,
     /// Namespaces of metadata that it is told.
-    pub readable: Box<[Arc<str>]>,
+    pub readable: Names,
     /// Namespaces of metadata that it may write.
-    pub writable: Box<[Arc<str>]>,
+    pub writable: Names,
     /// Which headers it may change.
-    pub rules: MutationRules,
+    pub rules: Arc<MutationRules>,
+}
+
+/// Names of namespaces.
+pub type Names = Arc<[Arc<str>]>;
+
+/// A service, and how it is called.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Where it is.
+    pub cluster: ClusterId,
+    /// Its name.
+    pub authority: HeaderValue,
+    /// When it is asked again that has not begun to answer.
+    pub retry: Option<Arc<RetryPolicy>>,
+    /// What comes with a call.
+    pub headers: Arc<[(HeaderName, HeaderValue)]>,
+}
+
+/// What a route says of a processor; of what it says nothing of the chain does.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessorOfRoute {
+    /// Whom.
+    pub service: Option<Service>,
+    /// What comes with a call besides.
+    pub headers: Box<[(HeaderName, HeaderValue)]>,
+    /// What it sees.
+    pub modes: Option<Modes>,
+    /// Whether what it fails over goes on.
+    pub may_fail: Option<bool>,
+    /// Namespaces of metadata that it is told.
+    pub readable: Option<Names>,
+    /// Namespaces of metadata that it may write.
+    pub writable: Option<Names>,
+}
+
+impl ProcessorOfRoute {
+    /// A processor as it is on the route.
+    pub fn of(&self, chain: &Processor) -> Processor {
+        let mut service = self.service.as_ref().unwrap_or(&chain.service).clone();
+        if !self.headers.is_empty() {
+            service.headers = joined(&service.headers, &self.headers).into();
+        }
+        Processor {
+            service,
+            modes: self.modes.unwrap_or(chain.modes),
+            may_fail: self.may_fail.unwrap_or(chain.may_fail),
+            readable: Arc::clone(self.readable.as_ref().unwrap_or(&chain.readable)),
+            writable: Arc::clone(self.writable.as_ref().unwrap_or(&chain.writable)),
+            ..chain.clone()
+        }
+    }
+
+    /// This level over a wider one: as in Envoy, each says what it says.
+    pub fn over(&self, wider: &Self) -> Self {
+        let own = self.clone();
+        Self {
+            service: own.service.or_else(|| wider.service.clone()),
+            headers: joined(&wider.headers, &own.headers).into(),
+            modes: own.modes.or(wider.modes),
+            may_fail: own.may_fail.or(wider.may_fail),
+            readable: own.readable.or_else(|| wider.readable.clone()),
+            writable: own.writable.or_else(|| wider.writable.clone()),
+        }
+    }
+}
+
+/// Headers in place of those of the same name.
+fn joined(before: &[(HeaderName, HeaderValue)], over: &[(HeaderName, HeaderValue)]) -> Vec<(HeaderName, HeaderValue)> {
+    let stays = |name: &HeaderName| !over.iter().any(|(other, _)| other == name);
+    let kept = before.iter().filter(|(name, _)| stays(name));
+    kept.chain(over).cloned().collect()
 }
 
 /// Whether a service is waited for.
@@ -92,6 +161,14 @@ pub struct Mode {
     pub body: BodyMode,
     /// Its trailers.
     pub trailers: bool,
+}
+
+impl Modes {
+    /// Whether content flows both ways: then the service chooses nothing (as documented of Envoy's
+    /// `allow_mode_override`).
+    pub fn flow(self) -> bool {
+        [self.request.body, self.response.body].contains(&BodyMode::Duplex)
+    }
 }
 
 impl Mode {
@@ -361,6 +438,21 @@ mod tests {
             ..rules()
         };
         assert!(!plain.allow(Change::Set, ":path") && plain.allow(Change::Set, "x-a"));
+    }
+
+    #[test]
+    fn what_a_narrower_level_says_of_a_call_stands_over_the_wider() {
+        let level = |fields: &[(&'static str, &'static str)], may_fail| ProcessorOfRoute {
+            headers: fields
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect(),
+            may_fail,
+            ..ProcessorOfRoute::default()
+        };
+        let merged = level(&[("a", "2")], None).over(&level(&[("a", "1"), ("b", "1")], Some(true)));
+        let expected = level(&[("b", "1"), ("a", "2")], None);
+        assert_eq!((merged.headers, merged.may_fail), (expected.headers, Some(true)));
     }
 
     #[test]

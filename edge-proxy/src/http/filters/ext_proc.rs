@@ -45,7 +45,7 @@ use talk::{Answer, Heard, Part, Refusal, Talk, Way};
 /// A service at work on one exchange.
 #[derive(Debug)]
 pub(crate) struct Processing<'a> {
-    processor: &'a Arc<Processor>,
+    processor: Arc<Processor>,
     /// The name of the route.
     pub(super) route: &'a str,
     talk: Option<Rc<Talk>>,
@@ -64,7 +64,7 @@ enum Stop {
 
 impl<'a> Processing<'a> {
     /// Nothing is known of the request yet.
-    pub(super) fn new(processor: &'a Arc<Processor>) -> Self {
+    pub(super) fn new(processor: Arc<Processor>) -> Self {
         Self {
             processor,
             route: "",
@@ -76,7 +76,7 @@ impl<'a> Processing<'a> {
 
     fn talk(&mut self, exchange: &Exchange) -> Rc<Talk> {
         let upstreams = &exchange.connection.upstreams;
-        let talk = self.talk.get_or_insert_with(|| Talk::new(self.processor, upstreams));
+        let talk = self.talk.get_or_insert_with(|| Talk::new(&self.processor, upstreams));
         Rc::clone(talk)
     }
 
@@ -118,7 +118,7 @@ impl<'a> Processing<'a> {
             self.head = Some(arrived.head.clone());
         }
         let mut kept = talk.metadata.borrow_mut();
-        for name in &self.processor.readable {
+        for name in self.processor.readable.iter() {
             if let Some(value) = arrived.metadata.get(name) {
                 kept.insert(Arc::clone(name), value.clone());
             }
@@ -146,7 +146,7 @@ impl<'a> Processing<'a> {
     /// Keeps metadata for later filters.
     fn learn(&self, answer: &Answer, metadata: &mut Metadata) {
         let Some(said) = &answer.metadata else { return };
-        for name in &self.processor.writable {
+        for name in self.processor.writable.iter() {
             let Some(value) = said.fields.get(&**name) else {
                 continue;
             };

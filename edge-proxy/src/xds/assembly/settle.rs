@@ -305,12 +305,16 @@ fn mentioned_clusters(table: &RouteTable, mark: &mut impl FnMut(ClusterId)) {
         .flat_map(|(_, table)| table.values());
     for host in hosts.exact.values().chain(wild).chain(&hosts.any) {
         for route in &host.routes {
+            route.filters.clusters().for_each(&mut *mark);
             let Action::Forward(forward) = &route.action else {
                 continue;
             };
             match &forward.clusters {
                 ClusterChoice::Single(id) => mark(*id),
-                ClusterChoice::Weighted(weighted) => weighted.entries.iter().for_each(|entry| mark(entry.cluster)),
+                ClusterChoice::Weighted(weighted) => weighted.entries.iter().for_each(|entry| {
+                    mark(entry.cluster);
+                    entry.filters.clusters().for_each(&mut *mark);
+                }),
                 ClusterChoice::Header(_) => {}
             }
             forward.mirrors.iter().for_each(|mirror| mark(mirror.cluster));

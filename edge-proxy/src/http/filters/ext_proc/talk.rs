@@ -226,14 +226,15 @@ impl Talk {
         let mut stream = self.stream.borrow_mut();
         let stream = stream.get_or_insert_with(|| {
             message.protocol_config = Some(message::protocol(self.modes.get()));
-            let head = grpc::head(PROCESS, &self.processor.authority);
-            let processor = &self.processor;
+            let service = &self.processor.service;
+            let mut head = grpc::head(PROCESS, &service.authority);
+            head.headers.extend(service.headers.iter().cloned());
             let call = Call {
-                cluster: processor.cluster,
+                cluster: service.cluster,
                 head,
-                retry: processor.retry.clone(),
+                retry: service.retry.clone(),
             };
-            Conversation::begin(&self.upstreams, call, processor.patience)
+            Conversation::begin(&self.upstreams, call, self.processor.patience)
         });
         if !self.is_watched() {
             self.expect(way, message.request.as_ref());
@@ -366,7 +367,8 @@ impl Talk {
         let (Some(said), Some(allowed)) = (said, &self.processor.overrides) else {
             return;
         };
-        if allowed.is_empty() || allowed.contains(&said) {
+        let flow = self.processor.modes.flow();
+        if !flow && (allowed.is_empty() || allowed.contains(&said)) {
             self.modes.set(said.over(self.modes.get()));
         }
     }
@@ -391,7 +393,7 @@ impl Talk {
 
     /// The status of what fails.
     fn status(&self) -> StatusCode {
-        self.processor.on_error.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        self.processor.on_error
     }
 
     /// An answer can't be followed: that ends the exchange, whatever else may fail.
@@ -412,7 +414,7 @@ impl Talk {
     fn fail(&self, status: StatusCode, details: &str) {
         tracing::debug!(details, "a processor has failed");
         let flows = self.sides.iter().any(|side| side.flows.get());
-        if self.processor.on_error.is_none() && !flows {
+        if self.processor.may_fail && !flows {
             return self.end();
         }
         self.refuse(Refusal::failing(status, details));
