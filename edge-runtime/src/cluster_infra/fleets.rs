@@ -13,7 +13,6 @@ use super::{
 use crate::state::{FleetState, Published};
 use accounts::may_share;
 use edge_ir::{FleetKey, Infra, Owner};
-use edge_translate::Home;
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -99,13 +98,15 @@ impl Fleets {
             let known = before.fleets.get(*key);
             !known.is_some_and(|known| match (&known.infra, &fleet.infra) {
                 (Some(known), Some(infra)) => Arc::ptr_eq(known, infra),
-                (None, None) => true,
+                (None, None) => known.perhaps_shared == fleet.perhaps_shared,
                 _ => false,
             })
         };
         let others = now.fleets.iter().filter(is_other).map(|(key, _)| key);
         let gone = before.fleets.keys().filter(|key| !now.fleets.contains_key(*key));
-        let changed: Vec<&FleetKey> = others.chain(gone).collect();
+        // What may have been somebody's fleet isn't any more.
+        let held = before.fleets.values().filter_map(|fleet| fleet.perhaps_shared.as_ref());
+        let changed: Vec<&FleetKey> = others.chain(gone).chain(held).collect();
         let may_concern_others = |key: &FleetKey| [&before, &now].iter().any(|state| may_share(state.fleets.get(key)));
         match changed.iter().any(|key| may_concern_others(key)) {
             true => self.follow_all(),
@@ -205,7 +206,11 @@ impl Fleets {
             // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted is repaired.
             (Some(fleet), _) => match fleet.infra.clone().or_else(|| self.known(key)) {
                 Some(infra) => Some(infra),
-                None => return self.leave(key, fleet.home.as_ref(), &view),
+                None => return self.leave(key, fleet, &view),
+            },
+            (None, None) if self.is_perhaps_shared(key) => match self.known(key) {
+                Some(infra) => Some(infra),
+                None => return,
             },
             (None, service) => service.map(|(_, infra)| Arc::clone(infra)),
         };
@@ -235,7 +240,12 @@ impl Fleets {
 
     /// Nobody knows what is wanted of a fleet: it stays as it is, and what it looks like is said. Where that isn't known
     /// either, what was said before stays.
-    fn leave(&self, key: &FleetKey, home: Option<&Home>, view: &View) {
+    fn leave(&self, key: &FleetKey, fleet: &FleetState, view: &View) {
+        let shared = fleet.perhaps_shared.as_ref();
+        if view.is_empty() && shared.is_some_and(|shared| self.views.contains_key(shared)) {
+            return;
+        }
+        let home = fleet.home.as_ref();
         let nodes = self.on_nodes.get(key).and_then(|_| self.nodes.addresses());
         let report = match (home, self.on_nodes.contains(key), &nodes) {
             _ if view.is_empty() => Some(nothing_yet()),
@@ -272,6 +282,12 @@ impl Fleets {
                 }
             }
         }
+    }
+
+    /// Whether a fleet may be wanted by Gateways, which nobody can tell at the moment.
+    fn is_perhaps_shared(&self, key: &FleetKey) -> bool {
+        let mut fleets = self.state.iter().flat_map(|state| state.fleets.values());
+        fleets.any(|fleet| fleet.perhaps_shared.as_ref() == Some(key))
     }
 
     /// What was wanted of a fleet last.

@@ -57,6 +57,7 @@ fn published() -> Published {
         infra: Some(Arc::new(infra)),
         last_infra: None,
         home: None,
+        perhaps_shared: None,
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),

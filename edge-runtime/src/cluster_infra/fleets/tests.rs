@@ -48,6 +48,7 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
             infra: infra.cloned(),
             last_infra: None,
             home: None,
+            perhaps_shared: None,
         };
         (FleetKey::new(*key), state)
     };
@@ -301,6 +302,35 @@ async fn a_fleet_that_nobody_knows_how_to_make_is_left_alone_and_said_to_be_as_i
     fleets.hear(seen_of(ObjectKind::Deployment, &name, "ns/a", &json!({"replicas": 2})));
     assert_eq!(said(&fleets).replicas, 2);
     assert!(fleets.running.is_empty(), "nobody works on it");
+}
+
+/// The EdgeProxy of a class goes by which its Gateways share a fleet: that isn't to be deleted, nor is anything to be said of
+/// fleets that its Gateways would have otherwise.
+#[tokio::test]
+async fn a_fleet_that_gateways_may_share_stays_while_nobody_can_tell() {
+    for is_known in [true, false] {
+        let (mut fleets, shared) = (fleets(), infra("class"));
+        fleets.hear(seen("edge", "class", &json!({})));
+        if is_known {
+            fleets.publish(published(&[("class", Some(&shared))]));
+        }
+        let mut state = Published::clone(&published(&[("ns/a", None)]).unwrap());
+        for fleet in state.fleets.values_mut() {
+            fleet.perhaps_shared = Some("class".into());
+        }
+        fleets.publish(Some(Arc::new(state)));
+        let is_wanted = |fleets: &Fleets| {
+            let running = fleets.running.get(&FleetKey::new("class"));
+            running.map(|running| running.work.borrow().wanted.is_some())
+        };
+        assert_eq!(is_wanted(&fleets), is_known.then_some(true));
+        let told = fleets.outputs.reports.borrow().clone().unwrap();
+        assert!(!told.contains_key(&FleetKey::new("ns/a")), "{told:?}");
+        // It is back, and says that each has a fleet of its own.
+        let own = infra("ns/a");
+        fleets.publish(published(&[("ns/a", Some(&own))]));
+        assert_eq!(is_wanted(&fleets), Some(false), "it goes");
+    }
 }
 
 /// Which tasks have been given other work since the last call.

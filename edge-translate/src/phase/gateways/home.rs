@@ -2,7 +2,11 @@
 //! it is known of a fleet whose infrastructure can't be told, too.
 
 use super::infra::object_name;
-use crate::settings::Settings;
+use crate::{
+    Translator,
+    api::{Kind, Object, ObjectKey},
+    settings::Settings,
+};
 use edge_ir::{FleetKey, Placement};
 use std::sync::Arc;
 
@@ -33,9 +37,62 @@ impl Settings {
     }
 }
 
+impl Translator {
+    /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there to be
+    /// asked: while it is away nobody can tell that this fleet isn't wanted. `key`: the Gateway's own fleet.
+    pub fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
+        let (namespace, name) = key.as_str().split_once('/')?;
+        let Object::Gateway(gateway) = self.object(&ObjectKey::new(Kind::Gateway, namespace, name))? else {
+            return None;
+        };
+        let class = &*gateway.spec.gateway_class_name;
+        let Object::GatewayClass(object) = self.object(&ObjectKey::new(Kind::GatewayClass, "", class))? else {
+            return None;
+        };
+        let parameters = object.spec.parameters_ref.as_ref()?;
+        let proxy = ObjectKey::new(Kind::EdgeProxy, parameters.namespace.as_deref()?, &*parameters.name);
+        self.object(&proxy).is_none().then(|| class.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Change,
+        load::{Limits, Source, load},
+    };
+
+    #[test]
+    fn a_fleet_may_be_shared_while_nobody_can_be_asked() {
+        let mut translator = Translator::new(Settings::default());
+        let text = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: edge }
+spec:
+  controllerName: gateway.edge/gatewayclass-controller
+  parametersRef: { group: gateway.edge, kind: EdgeProxy, name: proxy, namespace: system }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: gw, namespace: ns }
+spec: { gatewayClassName: edge, listeners: [{ name: http, protocol: HTTP, port: 80 }] }
+---
+apiVersion: gateway.edge/v1alpha1
+kind: EdgeProxy
+metadata: { name: proxy, namespace: system }
+spec: { mergeGateways: true }
+";
+        let source = Source { name: "world", text };
+        let mut answers = Vec::new();
+        for loaded in load(&source, &Limits::default()).objects {
+            translator.apply(Change::Put(loaded.object));
+            answers.push(translator.perhaps_shared(&"ns/gw".into()));
+        }
+        assert_eq!(answers, [None, Some("edge".into()), None]);
+        assert_eq!(translator.perhaps_shared(&"edge".into()), None);
+    }
 
     #[test]
     fn a_fleet_is_at_home_where_its_objects_are_made() {

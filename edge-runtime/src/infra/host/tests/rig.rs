@@ -227,6 +227,7 @@ impl Rig {
                     infra: Some(infra),
                     last_infra: None,
                     home: None,
+                    perhaps_shared: None,
                 },
             )
         };
