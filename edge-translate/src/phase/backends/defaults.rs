@@ -4,11 +4,12 @@
 //! What can't be honoured refuses every backend of the fleet that wants TLS: it was asked for to keep somebody out.
 
 use crate::{
-    api::EdgeProxy,
+    api::{EdgeProxy, SecretRef},
     engine::reader::Reader,
     name::{FleetId, Id},
     phase::{
         gateways::gateway::Gateway,
+        listeners::client_certificate,
         tls::{Asked, Parameters, elsewhere},
     },
 };
@@ -22,25 +23,32 @@ pub(crate) struct TlsDefaults {
     pub(crate) certificate: Option<Id>,
 }
 
-/// What an EdgeProxy says, or why it can't be honoured.
+/// What an EdgeProxy says by itself, or why it can't be honoured.
 pub(crate) fn defaults(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<TlsDefaults, String> {
     Ok(TlsDefaults {
         asked: asked(proxy)?,
-        certificate: certificate(reader, proxy)?,
+        certificate: certificate(reader, proxy, None)?,
     })
 }
 
-/// What holds of it in a fleet: its certificate is nobody's where a Gateway names one, be that usable or not.
+/// What holds in a fleet of the EdgeProxy that shapes it: its certificate is nobody's where a Gateway names one, be that
+/// usable or not.
 pub(crate) fn of_fleet(reader: &Reader<'_>, fleet: FleetId, proxy: &EdgeProxy) -> Result<TlsDefaults, String> {
-    let gateways = reader.members(fleet).iter().filter_map(|id| reader.gateway_object(*id));
-    let mut backends = gateways.filter_map(|gateway| gateway.spec.tls.as_deref()?.backend.as_ref());
-    match backends.any(|tls| tls.client_certificate_ref.is_some()) {
-        true => asked(proxy).map(|asked| TlsDefaults {
-            asked,
-            certificate: None,
-        }),
-        false => defaults(reader, proxy),
-    }
+    Ok(TlsDefaults {
+        asked: asked(proxy)?,
+        certificate: match client_certificate::is_named(reader, fleet) {
+            true => None,
+            false => certificate(reader, proxy, class_proxy(reader, fleet))?,
+        },
+    })
+}
+
+/// The EdgeProxy of a fleet's class, which that of a Gateway may be laid over.
+fn class_proxy<'a>(reader: &Reader<'a>, fleet: FleetId) -> Option<&'a EdgeProxy> {
+    let Gateway::Member(member) = &**reader.gateway(*reader.members(fleet).first()?)? else {
+        return None;
+    };
+    reader.class(member.class)?.proxy().map(|proxy| &**proxy)
 }
 
 fn asked(proxy: &EdgeProxy) -> Result<Asked, String> {
@@ -57,12 +65,14 @@ fn asked(proxy: &EdgeProxy) -> Result<Asked, String> {
     Ok(Asked::of(&settings))
 }
 
-fn certificate(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<Option<Id>, String> {
-    let tls = proxy.spec.backend_tls.as_deref();
-    let Some(reference) = tls.and_then(|tls| tls.client_certificate_ref.as_deref()) else {
+/// The certificate that an EdgeProxy names, which is beside the one that says so: itself, or one that it is laid over.
+fn certificate(reader: &Reader<'_>, proxy: &EdgeProxy, below: Option<&EdgeProxy>) -> Result<Option<Id>, String> {
+    let Some(reference) = reference(proxy) else {
         return Ok(None);
     };
-    let (own, by, name) = (&*proxy.metadata.namespace, &proxy.metadata.name, &reference.name);
+    let is_said = |below: &&EdgeProxy| self::reference(below).is_some_and(|said| is_same(reference, said, below));
+    let by = &below.filter(is_said).unwrap_or(proxy).metadata;
+    let (own, by, name) = (&*by.namespace, &by.name, &reference.name);
     if by.is_empty() {
         return Err(
             "clientCertificateRef in the EdgeGateway configuration has no namespace to find a Secret in: name an \
@@ -81,6 +91,17 @@ fn certificate(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<Option<Id>, Str
             "failed to locate TLS secret for client auth: {own}/{name} specified in EdgeProxy {own}/{by}"
         )),
     }
+}
+
+fn reference(proxy: &EdgeProxy) -> Option<&SecretRef> {
+    proxy.spec.backend_tls.as_deref()?.client_certificate_ref.as_deref()
+}
+
+/// Whether a reference is what an EdgeProxy says, as it is told when another is laid over that.
+fn is_same(reference: &SecretRef, said: &SecretRef, by: &EdgeProxy) -> bool {
+    let home = said.namespace.as_deref().unwrap_or(&by.metadata.namespace);
+    reference.namespace.as_deref() == Some(home)
+        && (&reference.group, &reference.kind, &reference.name) == (&said.group, &said.kind, &said.name)
 }
 
 /// Why no backend of a Gateway's fleet may be spoken to in TLS; none where they may.

@@ -51,7 +51,10 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         IpFamily::V4 => "0.0.0.0",
         IpFamily::V6 | IpFamily::DualStack => "::",
     };
-    let telemetry = proxy.map(|proxy| telemetry::telemetry(reader, proxy, &reader.text(fleet.0)));
+    let backend_tls = proxy.map_or(Ok(TlsDefaults::default()), |proxy| {
+        defaults::of_fleet(reader, fleet, proxy)
+    });
+    let telemetry = proxy.map(|proxy| telemetry::telemetry(reader, proxy, &reader.text(fleet.0), backend_tls.clone()));
     let telemetry = telemetry.unwrap_or_default();
     let settings = FleetSettings {
         ip_family,
@@ -65,9 +68,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         }),
         preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
     };
-    let backend_tls = proxy
-        .and_then(|proxy| defaults::of_fleet(reader, fleet, proxy).ok())
-        .unwrap_or_default();
+    let backend_tls = backend_tls.unwrap_or_default();
     Some(FleetShape {
         settings: Arc::new(settings),
         routing: proxy.and_then(|p| p.spec.routing_type.clone()).unwrap_or_default(),

@@ -21,7 +21,7 @@ use crate::{
     engine::reader::Reader,
     name::{Ancestor, BackendId, BackendPort, Id},
     phase::{
-        backends::defaults,
+        backends::defaults::TlsDefaults,
         health_log,
         policies::{
             text_match::text_match,
@@ -208,8 +208,14 @@ pub(crate) fn stat_name_problem(spec: &EdgeProxySpec) -> Option<String> {
     Some(format!("unable to configure Cluster Stat Name: {why}"))
 }
 
-/// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans.
-pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> Telemetry {
+/// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans. Whom TLS can't be spoken to as the defaults ask
+/// for is told nothing.
+pub(crate) fn telemetry(
+    reader: &Reader<'_>,
+    proxy: &EdgeProxy,
+    fleet: &str,
+    tls: Result<TlsDefaults, String>,
+) -> Telemetry {
     let metadata = &proxy.metadata;
     let home = match &*metadata.namespace {
         "" => Arc::clone(&reader.settings().controller_namespace),
@@ -227,7 +233,7 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
         reader,
         home: &home,
         fleet,
-        tls: defaults::defaults(reader, proxy),
+        tls,
         found: Vec::new(),
         named: BTreeSet::new(),
     };

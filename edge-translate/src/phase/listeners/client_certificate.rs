@@ -60,21 +60,33 @@ fn resolved_refs(flaws: Vec<Flaw>) -> Condition {
     Condition::no("ResolvedRefs", reasons, message)
 }
 
+/// Whether a Gateway of a fleet names a certificate, be that usable or not.
+pub(crate) fn is_named(reader: &Reader<'_>, fleet: FleetId) -> bool {
+    gateways(reader, fleet).any(|gateway| reference(gateway).is_some())
+}
+
 /// The certificate that a fleet shows to backends, by its Secret: that of its oldest Gateway that has a usable one, and
 /// another where none names one.
 pub(crate) fn of_fleet(reader: &Reader<'_>, fleet: FleetId, otherwise: Option<Id>) -> Option<Id> {
-    let members = reader.members(fleet).iter();
-    let mut gateways: Vec<_> = members
-        .filter_map(|id| reader.gateway_object(*id))
-        .filter(|gateway| gateway.spec.tls.is_some())
-        .collect();
-    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
-    let named = gateways.into_iter().filter_map(|gateway| certificate(reader, gateway));
-    let mut named = named.peekable();
-    match named.peek() {
-        Some(_) => named.find_map(Result::ok).map(|certificate| certificate.id),
-        None => otherwise,
+    if !is_named(reader, fleet) {
+        return otherwise;
     }
+    let mut gateways: Vec<_> = gateways(reader, fleet).collect();
+    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
+    let usable = |gateway: &api::Gateway| certificate(reader, gateway)?.ok();
+    gateways.into_iter().find_map(usable).map(|certificate| certificate.id)
+}
+
+fn gateways<'a>(reader: &Reader<'a>, fleet: FleetId) -> impl Iterator<Item = &'a api::Gateway> {
+    let members = reader.members(fleet).iter();
+    members
+        .filter_map(|id| reader.gateway_object(*id))
+        .map(|gateway| &**gateway)
+}
+
+fn reference(gateway: &api::Gateway) -> Option<&api::SecretRef> {
+    let backend = gateway.spec.tls.as_deref()?.backend.as_ref()?;
+    backend.client_certificate_ref.as_ref()
 }
 
 /// A Gateway's certificate, or why it can't be used; none when it names none.
@@ -82,8 +94,7 @@ pub(crate) fn certificate<'a>(
     reader: &Reader<'a>,
     gateway: &api::Gateway,
 ) -> Option<Result<&'a Arc<CertificateView>, Flaw>> {
-    let tls = gateway.spec.tls.as_deref()?;
-    let reference = tls.backend.as_ref()?.client_certificate_ref.as_ref()?;
+    let reference = reference(gateway)?;
     let own = &*gateway.metadata.namespace;
     let certificate = referenced(reader, Kind::Gateway, own, reference);
     Some(certificate.map_err(|unusable| flaw(&unusable, own, reference)))

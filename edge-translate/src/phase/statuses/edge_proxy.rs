@@ -23,8 +23,10 @@ use crate::{
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.edge_proxy(id)?;
     let settings = reader.settings();
-    let mut told = telemetry::telemetry(reader, object, "").problems;
-    told.extend(defaults::defaults(reader, object).err());
+    let backend_tls = defaults::defaults(reader, object);
+    let unfit = backend_tls.as_ref().err().cloned();
+    let mut told = telemetry::telemetry(reader, object, "", backend_tls).problems;
+    told.extend(unfit);
     let places = object.spec.geo_ip.is_some().then(|| places::databases(Some(object)));
     told.extend(places.and_then(Result::err));
     let mut conditions = vec![match proxy_settings::check_written(object, settings) {

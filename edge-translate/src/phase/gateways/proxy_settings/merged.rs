@@ -44,11 +44,7 @@ pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, setting
     let (Some(how), Some(below)) = (way(own), below) else {
         return Arc::clone(own);
     };
-    let home = match &*below.metadata.namespace {
-        "" => &*settings.controller_namespace,
-        own => own,
-    };
-    let Some(spec) = both(&own.spec, &below.spec, home, &how) else {
+    let Some(spec) = both(homed(own, settings), homed(below, settings), &how) else {
         return Arc::clone(own);
     };
     Arc::new(EdgeProxy {
@@ -70,12 +66,9 @@ fn way(proxy: &EdgeProxy) -> Option<MergeType> {
     }
 }
 
-fn both(own: &EdgeProxySpec, below: &EdgeProxySpec, home: &str, how: &MergeType) -> Option<EdgeProxySpec> {
-    let (mut base, mut above) = (fields(below)?, fields(own)?);
+fn both(own: Option<Map<String, Value>>, below: Option<Map<String, Value>>, how: &MergeType) -> Option<EdgeProxySpec> {
+    let (mut base, mut above) = (below?, own?);
     unsay(&mut above);
-    for member in base.values_mut() {
-        stay_at(home, member);
-    }
     for (place, [one, other]) in ALTERNATIVES {
         let at = |fields| {
             place.iter().try_fold(fields, |fields: &Map<String, Value>, name| {
@@ -96,6 +89,18 @@ fn both(own: &EdgeProxySpec, below: &EdgeProxySpec, home: &str, how: &MergeType)
     }
     lay(&mut base, above, how);
     serde_json::from_value(Value::Object(base)).ok()
+}
+
+/// What an EdgeProxy says, each reference with its namespace: one that is laid over another must lead to where it led by
+/// itself.
+fn homed(proxy: &EdgeProxy, settings: &Settings) -> Option<Map<String, Value>> {
+    let home = match &*proxy.metadata.namespace {
+        "" => &*settings.controller_namespace,
+        own => own,
+    };
+    let mut fields = fields(&proxy.spec)?;
+    fields.values_mut().for_each(|member| stay_at(home, member));
+    Some(fields)
 }
 
 /// Plain data, which always can be written. How it merges is its own.

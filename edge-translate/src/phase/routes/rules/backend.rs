@@ -4,7 +4,7 @@ use super::{Compilation, Effect};
 use crate::{
     api::{self, BackendTarget, Kind},
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
+    name::{BackendId, BackendKind, BackendPort, RouteKind, Target, VariantId},
     phase::{
         backends::{
             backend_tls::BackendTls,
@@ -160,7 +160,7 @@ fn of_services(c: &Compilation<'_, '_>, at: BackendPort, kind: &str, name: &str)
 }
 
 /// A backend of our own kinds.
-fn found(c: &mut Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+fn found(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
     let usual = usual_protocol(c.kind);
     let reference = Named {
         target,
@@ -170,7 +170,7 @@ fn found(c: &mut Compilation<'_, '_>, target: Target, port: Option<u16>) -> Resu
     };
     let backend = named(c.reader, reference).map_err(|flaw| told(c, target, flaw))?;
     if target.kind == BackendKind::Backend {
-        check_endpoints(c, target.id, port)?;
+        check_endpoints(c, target)?;
     }
     // What a stream carries is between client and backend, TLS included.
     if !c.kind.is_by_host() {
@@ -226,22 +226,28 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
-/// Tells of a port that no endpoint of a Backend has: it may be meant to choose among them.
-fn note_port(c: &mut Compilation<'_, '_>, backend: &api::Backend, port: Option<u16>) {
+/// Tells of a port that no endpoint of a Backend has, in a reference that is used: it may be meant to choose among them.
+pub(super) fn note_port(c: &mut Compilation<'_, '_>, field: &str, reference: BackendTarget<'_>, to: &Resolved) {
+    let target = to.backend.port.target;
+    if target.kind != BackendKind::Backend || to.refused.is_some() {
+        return;
+    }
+    let (Some(backend), Some(wanted)) = (c.reader.backend(target.id), reference.port) else {
+        return;
+    };
     let mut ports = backend.spec.endpoints.iter().filter_map(|e| e.port()).peekable();
-    if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
+    if ports.peek().is_some() && ports.all(|port| port != wanted) {
         let (namespace, name) = (&backend.metadata.namespace, &backend.metadata.name);
         let message =
-            format!("backendRefs: no endpoint of Backend {namespace}/{name} has port {wanted}; all of them are used");
+            format!("{field}: no endpoint of Backend {namespace}/{name} has port {wanted}; all of them are used");
         c.note(Effect::FallsShort, "UnsupportedValue", message);
     }
 }
 
 /// Endpoints of a Backend that a route can't send to.
-fn check_endpoints(c: &mut Compilation<'_, '_>, id: Id, port: Option<u16>) -> Result<(), Problem> {
-    let Some(backend) = c.reader.backend(id) else {
-        return Ok(());
-    };
+fn check_endpoints(c: &Compilation<'_, '_>, target: Target) -> Result<(), Problem> {
+    let backend = c.reader.backend(target.id);
+    let backend = backend.ok_or_else(|| told(c, target, Flaw::NotFound))?;
     let is_resolver = backend.spec.r#type == api::BackendType::DynamicResolver;
     let (reason, message) = if is_resolver && c.n_references > 1 {
         let message = "dynamic resolver is not supported for multiple backendRefs";
@@ -253,7 +259,6 @@ fn check_endpoints(c: &mut Compilation<'_, '_>, id: Id, port: Option<u16>) -> Re
         let message = "unix domain sockets are not supported in backend references";
         ("UnsupportedAddressType", message)
     } else {
-        note_port(c, backend, port);
         return Ok(());
     };
     Err(Problem::new(reason, message))

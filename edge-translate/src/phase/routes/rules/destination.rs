@@ -2,7 +2,7 @@
 
 use super::{
     Action, Compilation, Effect, Forwarding, Limits, Retries, RuleParts, Share, Use, admissible,
-    backend::{self, Problem},
+    backend::{self, Problem, Resolved},
     extension,
     filter::{self, Filters, Rewrite, Side},
     standby,
@@ -105,35 +105,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let share = match backend::resolve(c, reference.target()) {
-            Ok(resolved) => {
-                if reference.weight > 0 {
-                    c.wanting.push((resolved.backend.port, Use::Destination));
-                }
-                if let Some(problem) = resolved.refused {
-                    c.note(
-                        Effect::BackendRefused,
-                        problem.reason,
-                        failed(c.rule, i, &problem.message),
-                    );
-                }
-                let mut share = Share {
-                    backend: resolved.backend,
-                    weight: reference.weight,
-                    priority: set::priority(c.reader, resolved.backend.port),
-                    request_headers: HeaderEdits::default(),
-                    response_headers: HeaderEdits::default(),
-                    host_rewrite: None,
-                    rewrite: None,
-                    filters: RouteFilters::default(),
-                };
-                backend_filters(c, rule, reference, i, &mut share).map(|rewrite| {
-                    match c.n_references {
-                        1 => shares.of_single = rewrite,
-                        _ => share.rewrite = rewrite.is_any().then(|| Box::new(rewrite)),
-                    }
-                    share
-                })
-            }
+            Ok(resolved) => share(c, rule, (i, reference), &resolved, &mut shares),
             Err(problem) => {
                 refuse(c, i, problem.reason, &problem.message);
                 None
@@ -146,6 +118,42 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     }
     standby::check(c, &shares.all);
     shares
+}
+
+/// The share of one backendRef that leads somewhere; none where its filters can't be honoured.
+fn share(
+    c: &mut Compilation<'_, '_>,
+    rule: &RuleParts<'_>,
+    (index, reference): (usize, &RouteBackendRef),
+    to: &Resolved,
+    shares: &mut Shares,
+) -> Option<Share> {
+    if reference.weight > 0 {
+        c.wanting.push((to.backend.port, Use::Destination));
+    }
+    if let Some(problem) = &to.refused {
+        let message = failed(c.rule, index, &problem.message);
+        c.note(Effect::BackendRefused, problem.reason, message);
+    }
+    let mut share = Share {
+        backend: to.backend,
+        weight: reference.weight,
+        priority: set::priority(c.reader, to.backend.port),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        host_rewrite: None,
+        rewrite: None,
+        filters: RouteFilters::default(),
+    };
+    let rewrite = backend_filters(c, rule, reference, index, &mut share)?;
+    match c.n_references {
+        1 => shares.of_single = rewrite,
+        _ => share.rewrite = rewrite.is_any().then(|| Box::new(rewrite)),
+    }
+    if reference.weight > 0 {
+        backend::note_port(c, "backendRefs", reference.target(), to);
+    }
+    Some(share)
 }
 
 fn failed(rule: usize, reference: usize, why: &str) -> String {

@@ -73,7 +73,7 @@ pub(super) fn apply(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, fil
             Err(why) => c.fail("UnsupportedValue", invalid(&why)),
         }
     }
-    if !spec.matches.is_empty() {
+    if has_conditions(filter) {
         if filters.cookies.is_some() {
             let message = "Only one HTTPRouteFilter with matches is supported per HTTPRouteRule.";
             c.fail("UnsupportedValue", message);
@@ -98,7 +98,7 @@ pub(super) fn apply_to_backend(
     let rewrite = spec.url_rewrite.as_deref();
     let refused = [
         (spec.direct_response.is_some(), "directResponse"),
-        (!spec.matches.is_empty(), "matches"),
+        (has_conditions(filter), "matches"),
     ];
     if let Some((_, field)) = refused.iter().find(|(is_set, _)| *is_set) {
         let message = format!("HTTPRouteFilter {field} is not supported within BackendRef");
@@ -255,7 +255,13 @@ fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Re
     })
 }
 
-/// Conditions on cookies, a list for each match of the filter. All are judged, so that whatever is wrong is told.
+/// Whether a filter narrows what its rule is for.
+fn has_conditions(filter: &HttpRouteFilter) -> bool {
+    filter.spec.matches.iter().any(|list| !list.cookies.is_empty())
+}
+
+/// Conditions on cookies, a list for each match of the filter that has any: one without says nothing, and must not open
+/// what the others are for. All are judged, so that whatever is wrong is told.
 fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<Box<[ValueMatch]>>, Unknown> {
     let mut one = |cookie: &CookieMatch| {
         c.admit("cookie name", &cookie.name, admissible::field_name(&cookie.name))?;
@@ -267,6 +273,7 @@ fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<
         .spec
         .matches
         .iter()
+        .filter(|list| !list.cookies.is_empty())
         .map(|list| list.cookies.iter().map(&mut one).collect());
     let judged: Vec<Vec<Option<ValueMatch>>> = lists.collect();
     let known = judged.into_iter().map(|list| list.into_iter().collect());

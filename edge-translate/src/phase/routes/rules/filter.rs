@@ -438,8 +438,11 @@ fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Copi
     match backend::resolve(c, mirror.backend_ref.target()) {
         Ok(resolved) => {
             c.wanting.push((resolved.backend.port, Use::Mirror));
-            if let Some(problem) = resolved.refused {
+            if let Some(problem) = &resolved.refused {
                 c.note(Effect::BackendRefused, problem.reason, no_mirror(&problem.message));
+            }
+            if fraction.0 > 0 {
+                backend::note_port(c, "filters", mirror.backend_ref.target(), &resolved);
             }
             let backend = resolved.backend;
             Some(Copies { backend, fraction })

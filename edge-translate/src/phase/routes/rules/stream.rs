@@ -51,8 +51,9 @@ fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, s
         Ok(resolved) => {
             if reference.weight > 0 {
                 c.wanting.push((resolved.backend.port, Use::Destination));
+                backend::note_port(c, "backendRefs", reference.target(), &resolved);
             }
-            if let Some(problem) = resolved.refused {
+            if let Some(problem) = &resolved.refused {
                 c.note(Effect::BackendRefused, problem.reason, said(&problem.message));
             }
             stream.shares.push(StreamTo {
