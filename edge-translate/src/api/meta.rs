@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::api::Text;
+use crate::api::label;
 use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum, visit_text};
 
@@ -220,23 +221,29 @@ impl LabelSelector {
         Some(all)
     }
 
-    /// What keeps the selector from choosing anything, in an API server's words.
+    /// What keeps the selector from choosing anything, for people.
     pub fn fault(&self) -> Option<String> {
-        self.match_expressions
-            .iter()
-            .find_map(|requirement| match &requirement.operator {
-                LabelOperator::Other(operator) => {
-                    Some(format!("\"{operator}\" is not a valid label selector operator"))
-                }
-                LabelOperator::In | LabelOperator::NotIn if requirement.values.is_empty() => Some(format!(
-                    "values must not be empty for operator {}",
-                    requirement.operator
-                )),
-                LabelOperator::Exists | LabelOperator::DoesNotExist if !requirement.values.is_empty() => {
-                    Some(format!("values must be empty for operator {}", requirement.operator))
-                }
-                _ => None,
-            })
+        let mut labels = self.match_labels.iter();
+        let of_labels = labels.find_map(|(key, value)| label::name_error(key).or_else(|| label::value_error(value)));
+        of_labels.or_else(|| self.match_expressions.iter().find_map(LabelRequirement::fault))
+    }
+}
+
+impl LabelRequirement {
+    fn fault(&self) -> Option<String> {
+        let operator = &self.operator;
+        match operator {
+            LabelOperator::Other(operator) => Some(format!("\"{operator}\" is not a valid label selector operator")),
+            LabelOperator::In | LabelOperator::NotIn if self.values.is_empty() => {
+                Some(format!("values must not be empty for operator {operator}"))
+            }
+            LabelOperator::Exists | LabelOperator::DoesNotExist if !self.values.is_empty() => {
+                Some(format!("values must be empty for operator {operator}"))
+            }
+            _ => {
+                label::name_error(&self.key).or_else(|| self.values.iter().find_map(|value| label::value_error(value)))
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Names are parts of other names further on, joined by `/`: a Service `a/b` in `c` must not pass for `b` in `c/a`.
 
+use crate::api::label;
 use crate::api::text::{is_dns_label, is_dns_subdomain};
 use crate::api::{Kind, Metadata, Scope};
 use crate::load::Fault;
@@ -16,12 +17,6 @@ const SUBDOMAIN: &str = "a DNS subdomain (RFC 1123): 1 to 253 lower-case letters
                          of each part between dots";
 /// The name of a trust bundle in words.
 const BUNDLE: &str = "DNS subdomains joined by `:`, at most 253 characters";
-/// A qualified name in words.
-const QUALIFIED: &str = "1 to 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends, and in front of it, if you like, \
-                         a DNS subdomain and a `/`";
-/// The value of a label in words.
-const VALUE: &str = "at most 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends, or nothing";
-
 /// What an API server would refuse about the identity of an object.
 pub(super) fn fault(kind: Kind, root: &Node<'_>, metadata: &Metadata) -> Option<Fault> {
     let written = root.get("metadata")?;
@@ -49,8 +44,11 @@ pub(super) fn fault(kind: Kind, root: &Node<'_>, metadata: &Metadata) -> Option<
         let key = metadata
             .annotations
             .keys()
-            .find(|key| !is_qualified(&key.to_ascii_lowercase()))?;
-        let message = format!("metadata.annotations: {key:?} can't be the name of an annotation: write {QUALIFIED}");
+            .find(|key| !label::is_qualified(&key.to_ascii_lowercase()))?;
+        let message = format!(
+            "metadata.annotations: {key:?} can't be the name of an annotation: write {}",
+            label::QUALIFIED
+        );
         Some(Fault::new(place(written, "annotations", key), message))
     })
 }
@@ -70,29 +68,8 @@ fn is_bundle(name: &str) -> bool {
 }
 
 fn label_error(key: &str, value: &str) -> Option<String> {
-    if !is_qualified(key) {
-        return Some(format!(
-            "metadata.labels: {key:?} can't be the name of a label: write {QUALIFIED}"
-        ));
-    }
-    (!value.is_empty() && !is_word(value))
-        .then(|| format!("metadata.labels.{key}: {value:?} can't be the value of a label: write {VALUE}"))
-}
-
-fn is_qualified(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => is_dns_subdomain(prefix) && is_word(name),
-        None => is_word(key),
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    text.len() <= 63
-        && is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    let of_name = label::name_error(key).map(|error| format!("metadata.labels: {error}"));
+    of_name.or_else(|| label::value_error(value).map(|error| format!("metadata.labels.{key}: {error}")))
 }
 
 /// Where a key of a mapping of the metadata stands.

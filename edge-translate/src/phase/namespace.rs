@@ -6,7 +6,7 @@ use crate::{
     name::{Id, Interner},
 };
 
-/// Whether a selector chooses a namespace by its labels.
+/// Whether a selector chooses a namespace by its labels. One that has a fault chooses none, whatever the rest of it says.
 pub(crate) fn is_selected(reader: &Reader<'_>, selector: &LabelSelector, namespace: &str) -> bool {
     let empty = StringMap::new();
     let id = Id {
@@ -14,5 +14,5 @@ pub(crate) fn is_selected(reader: &Reader<'_>, selector: &LabelSelector, namespa
         name: reader.sym(namespace),
     };
     let labels = reader.namespace(id).map_or(&empty, |n| &n.metadata.labels);
-    selector.matches(labels) == Some(true)
+    selector.matches(labels) == Some(true) && selector.fault().is_none()
 }

@@ -70,16 +70,34 @@ impl<'a> Written<'a> {
         listed.chain(single.then(|| "spec.targetRef".to_owned())).collect()
     }
 
+    /// What keeps selectors of it from choosing anything, a sentence each.
+    pub(crate) fn faults(self) -> Vec<String> {
+        let selectors = self.chosen().into_iter().enumerate();
+        let faults = selectors.filter_map(|(n, selector)| match selector {
+            None => Some((n, "its group and kind are none that is known".to_owned())),
+            Some(selector) => Some((n, selector.fault()?)),
+        });
+        faults
+            .map(|(n, why)| format!("spec.targetSelectors[{n}] chooses nothing: {why}"))
+            .collect()
+    }
+
     /// Whether it has selectors.
     pub(crate) fn chooses(self) -> bool {
         !self.selectors().is_empty()
     }
 
-    /// Its selectors; kinds that we don't read are left out.
+    /// Its selectors; kinds that we don't read are left out, and so is what can't choose anything.
     pub(super) fn selectors(self) -> Vec<Selector> {
+        let known = self.chosen().into_iter().flatten();
+        known.filter(|selector| selector.fault().is_none()).collect()
+    }
+
+    /// All selectors that it has; none for one of a kind that we don't read.
+    fn chosen(self) -> Vec<Option<Selector>> {
         match self {
             Self::Raw(spec) => selectors(spec).collect(),
-            Self::Typed(targets) => targets.chosen.iter().filter_map(chosen).collect(),
+            Self::Typed(targets) => targets.chosen.iter().map(chosen).collect(),
             Self::Naming(_) => Vec::new(),
         }
     }
@@ -106,10 +124,7 @@ fn chosen(selector: &TargetSelector) -> Option<Selector> {
             Some(TargetsFrom::Selector) => Reach::Selector,
             Some(TargetsFrom::All | TargetsFrom::Other(_)) => Reach::All,
         },
-        namespaces: namespaces
-            .and_then(|n| n.selector.as_deref())
-            .cloned()
-            .unwrap_or_default(),
+        namespaces: namespaces.and_then(|n| n.selector.as_deref()).cloned(),
     })
 }
 
@@ -171,7 +186,7 @@ pub(crate) struct Selector {
     /// Which namespaces they may be in.
     pub(crate) from: Reach,
     /// Labels of those namespaces, where these are chosen.
-    pub(crate) namespaces: LabelSelector,
+    pub(crate) namespaces: Option<LabelSelector>,
 }
 
 /// Which namespaces a selector looks into.
@@ -198,6 +213,19 @@ impl Reach {
 }
 
 impl Selector {
+    /// What keeps it from choosing anything.
+    fn fault(&self) -> Option<String> {
+        let of_labels = self.labels.fault();
+        of_labels.or_else(|| match (self.from, &self.namespaces) {
+            (Reach::Selector, Some(namespaces)) => {
+                let fault = namespaces.fault()?;
+                Some(format!("namespaces.selector: {fault}"))
+            }
+            (Reach::Selector, None) => Some("namespaces.selector must be specified when from is Selector".to_owned()),
+            (Reach::Same | Reach::All, _) => None,
+        })
+    }
+
     /// The namespace whose objects it is to choose from; none where that is every one.
     pub(super) fn within(&self, home: Sym) -> Option<Sym> {
         match self.from {
@@ -211,7 +239,10 @@ impl Selector {
     pub(super) fn looks_into(&self, namespace: Option<&StringMap>) -> bool {
         match self.from {
             Reach::Same | Reach::All => true,
-            Reach::Selector => namespace.is_none_or(|labels| is_meant(&self.namespaces, labels)),
+            Reach::Selector => {
+                let is_chosen = |labels| self.namespaces.as_ref().is_some_and(|chosen| is_meant(chosen, labels));
+                namespace.is_none_or(is_chosen)
+            }
         }
     }
 
@@ -221,22 +252,22 @@ impl Selector {
     }
 }
 
-/// Whether labels are meant; by a condition that we don't know they may be.
 fn is_meant(selector: &LabelSelector, labels: &StringMap) -> bool {
-    selector.matches(labels) != Some(false)
+    selector.matches(labels) == Some(true)
 }
 
-/// The selectors of a policy; kinds that we don't read are left out. One whose labels can't be read chooses all.
-pub(crate) fn selectors(spec: &Value) -> impl Iterator<Item = Selector> {
+/// The selectors of a policy; none for one of a kind that we don't read. One whose labels can't be read chooses all.
+fn selectors(spec: &Value) -> impl Iterator<Item = Option<Selector>> {
     let labels = |value: &Value| LabelSelector::deserialize(value).unwrap_or_default();
-    entries(&spec["targetSelectors"]).iter().filter_map(move |selector| {
+    entries(&spec["targetSelectors"]).iter().map(move |selector| {
         let group = selector["group"].as_str().unwrap_or(TARGET_GROUP);
         let namespaces = &selector["namespaces"];
+        let chosen = &namespaces["selector"];
         Some(Selector {
             kind: Kind::of(group, selector["kind"].as_str().unwrap_or_default())?,
             labels: labels(selector),
             from: Reach::of(namespaces),
-            namespaces: labels(&namespaces["selector"]),
+            namespaces: (!chosen.is_null()).then(|| labels(chosen)),
         })
     })
 }
@@ -279,7 +310,7 @@ mod tests {
                 json!({"targetSelectors": [selector]}),
                 json!({"targetSelectors": selector}),
             ] {
-                let found: Vec<_> = selectors(&spec).map(|s| (s.kind, s.from)).collect();
+                let found: Vec<_> = selectors(&spec).flatten().map(|s| (s.kind, s.from)).collect();
                 assert_eq!(found, [(Kind::HttpRoute, expected)], "{spec}");
             }
         }

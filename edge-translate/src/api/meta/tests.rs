@@ -85,3 +85,39 @@ fn selectors_match_as_in_the_cluster() {
         assert_eq!(selector.matches(&labels), expected, "{selector:?}");
     }
 }
+
+#[test]
+fn selectors_by_what_no_label_can_be_have_a_fault() {
+    use LabelOperator as Op;
+    let long = "a".repeat(64);
+    for selector in [
+        requirement("env", Op::Other("Near".into()), &["a"]),
+        requirement("env", Op::In, &[]),
+        requirement("env", Op::NotIn, &[]),
+        requirement("env", Op::Exists, &["a"]),
+        requirement("env", Op::DoesNotExist, &["a"]),
+        requirement("env", Op::NotIn, &["a", "b c"]),
+        requirement("env", Op::In, &[&long]),
+        requirement("-env", Op::DoesNotExist, &[]),
+        requirement("A.b/env", Op::Exists, &[]),
+        requirement(&long, Op::Exists, &[]),
+        requirement("", Op::Exists, &[]),
+    ] {
+        assert!(selector.fault().is_some(), "{selector:?}");
+    }
+    for selector in [
+        LabelSelector::default(),
+        requirement("example.com/Env_1", Op::In, &["", "A.b-c"]),
+        requirement("env", Op::NotIn, &["a"]),
+        requirement("env", Op::Exists, &[]),
+    ] {
+        assert_eq!(selector.fault(), None, "{selector:?}");
+    }
+    let by_label = |key: &str, value: &str| LabelSelector {
+        match_labels: StringMap::from([(key.into(), value.into())]),
+        match_expressions: Box::default(),
+    };
+    assert!(by_label("env", "a b").fault().is_some());
+    assert!(by_label("a b", "env").fault().is_some());
+    assert_eq!(by_label("env", "").fault(), None);
+}

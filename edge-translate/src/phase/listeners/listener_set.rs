@@ -97,6 +97,18 @@ pub(crate) fn sets_of(
     sets
 }
 
+/// What keeps the selector of a Gateway's `allowedListeners` from choosing any namespace.
+pub(crate) fn selector_fault(gateway: &api::Gateway) -> Option<String> {
+    let namespaces = &gateway.spec.allowed_listeners.as_ref()?.namespaces;
+    if namespaces.from != FromNamespaces::Selector {
+        return None;
+    }
+    match &namespaces.selector {
+        Some(selector) => selector.fault(),
+        None => Some("it must be specified when from is Selector".to_owned()),
+    }
+}
+
 fn admission(reader: &Reader<'_>, gateway: &api::Gateway, set: &api::ListenerSet) -> Admission {
     let Some(allowed) = &gateway.spec.allowed_listeners else {
         return Admission::NotAllowed;

@@ -81,7 +81,13 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         return Some(ancestor::for_nobody(observed_generation, reasons));
     }
     let unknown = warning_of("UnknownTarget", &unknown_targets(object));
-    let warning = warning::all([deprecated::warning(object), ineffective::warning(object), unknown]);
+    let faults = warning_of("InvalidSelector", &selector_faults(object));
+    let warning = warning::all([
+        deprecated::warning(object),
+        ineffective::warning(object),
+        unknown,
+        faults,
+    ]);
     let entry = |(ancestor, said): (Ancestor, Said)| {
         let warning = warned(warning.clone(), &said);
         let others = [said.overridden, said.merged, said.programmed, warning];
@@ -135,6 +141,13 @@ pub(super) fn is_attached(reader: &Reader<'_>, policy: PolicyId) -> bool {
             .any(|target| hangs(target.kind, target.name))
 }
 
+/// What keeps selectors of a policy from choosing anything, a sentence each.
+fn selector_faults(object: &Object) -> Vec<String> {
+    world::written(object)
+        .map(|written| written.faults())
+        .unwrap_or_default()
+}
+
 /// What a policy names and isn't for, since nobody knows what it is, a sentence each.
 fn unknown_targets(object: &Object) -> Vec<String> {
     let unknown = world::written(object)
@@ -154,7 +167,8 @@ pub(super) fn without_target(
     let namespace = reader.text(id.namespace);
     let written = world::written(object);
     let targets = written.map(|written| written.named()).unwrap_or_default();
-    if targets.is_empty() && !written.is_some_and(|written| written.chooses()) {
+    let faults = selector_faults(object);
+    if targets.is_empty() && faults.is_empty() && !written.is_some_and(|written| written.chooses()) {
         let reason =
             "spec.targetRefs: no target is named that is known: list each with group, kind and name".to_owned();
         return vec![reason];
@@ -175,7 +189,7 @@ pub(super) fn without_target(
             )
         })
     });
-    reasons.chain(unknown_targets(object)).collect()
+    reasons.chain(unknown_targets(object)).chain(faults).collect()
 }
 
 /// That a target hasn't the part that a policy names.

@@ -78,7 +78,9 @@ fn conditions(
     if set.admission == Admission::NotAllowed {
         let namespace = &object.metadata.namespace;
         let message = format!("ListenerSet attachment from namespace {namespace} not allowed by Gateway {parent}");
-        return refused("NotAllowed", message);
+        let fault = listener_set::selector_fault(&gateway.object);
+        let fault = fault.map(|why| format!(": its allowedListeners.namespaces.selector could not be parsed: {why}"));
+        return refused("NotAllowed", message + &fault.unwrap_or_default());
     }
     if gateway::refusal(reader, member).is_some() {
         return refused("ParentNotAccepted", format!("Parent Gateway {parent} not accepted"));
