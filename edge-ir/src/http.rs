@@ -291,10 +291,38 @@ pub enum Destination {
     Weighted {
         /// The shares that have a cluster, in the order of the rule.
         shares: Vec<BackendShare>,
-        /// Weight of the backends that could not be resolved: that share answers 500.
+        /// Weight of the backends that could not be resolved.
         #[serde(default, skip_serializing_if = "is_zero")]
         invalid_weight: u32,
+        /// How that share is answered.
+        #[serde(default, skip_serializing_if = "Unresolved::is_error")]
+        unresolved: Unresolved,
     },
+}
+
+/// How requests are answered whose backend could not be resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unresolved {
+    /// By 500.
+    #[default]
+    Error,
+    /// By 503, which a caller of gRPC sees as UNAVAILABLE.
+    Unavailable,
+}
+
+impl Unresolved {
+    /// The status of the answer.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Error => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    fn is_error(&self) -> bool {
+        *self == Self::Error
+    }
 }
 
 fn is_zero(n: &u32) -> bool {

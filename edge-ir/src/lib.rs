@@ -98,8 +98,8 @@ pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort,
-    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, ValueMatch,
-    ValueMatcher, VirtualHost,
+    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, Unresolved,
+    ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, POD_ZONE, Placement, PortProtocol, ProxySettings,

@@ -2,7 +2,7 @@
 
 use crate::{
     AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, GuardSet, ListenerName, Origins,
-    RouteTableName, SecretName, SecretSource, SocketSettings, TextMatcher,
+    RouteTableName, SecretName, SecretSource, SocketSettings, TextMatcher, ValueMatcher,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -141,6 +141,9 @@ pub struct StreamProxy {
     /// closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named_at: Option<u16>,
+    /// Server names that nobody may ask for: connections with one of these are closed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_names: Vec<ValueMatcher>,
     /// The route object; none while no route is attached.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub origins: Origins,

@@ -14,7 +14,7 @@ use super::{
 use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
     BackendShare, Destination, DirectResponse, Forward, ForwardedHost, HeaderEdits, HostRewrite, Mirror, ResponseBody,
-    RetryPolicy, Route, RouteAction as Action, RouteFilters, Timeout, VirtualHost,
+    RetryPolicy, Route, RouteAction as Action, RouteFilters, Timeout, Unresolved, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
@@ -261,7 +261,11 @@ fn put_destination(
             put_str(&mut draft.bytes, action::CLUSTER, cluster);
             ClusterNotFoundResponseCode::ServiceUnavailable
         }
-        Destination::Weighted { shares, invalid_weight } => {
+        Destination::Weighted {
+            shares,
+            invalid_weight,
+            unresolved,
+        } => {
             draft.put_message(action::WEIGHTED_CLUSTERS, |draft| {
                 for share in shares {
                     draft.put_message(share::CLUSTERS, |draft| put_share(draft, sharing, share, place));
@@ -273,7 +277,10 @@ fn put_destination(
                     });
                 }
             });
-            ClusterNotFoundResponseCode::InternalServerError
+            match unresolved {
+                Unresolved::Error => ClusterNotFoundResponseCode::InternalServerError,
+                Unresolved::Unavailable => ClusterNotFoundResponseCode::ServiceUnavailable,
+            }
         }
     }
 }

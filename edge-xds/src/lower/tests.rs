@@ -6,7 +6,7 @@ use crate::{
 };
 use edge_ir::{
     BackendShare, Chunk, Destination, DirectResponse, Executor, Forward, HeaderEdit, HeaderEdits, List, PathRewrite,
-    RetryPolicy, Route, RouteAction, RouteTable, Timeout, VirtualHost,
+    RetryPolicy, Route, RouteAction, RouteTable, Timeout, Unresolved, VirtualHost,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,6 +100,7 @@ fn an_unresolved_share_goes_to_a_cluster_that_is_never_there() {
         let destination = Destination::Weighted {
             shares: vec![share],
             invalid_weight: 1,
+            unresolved: Unresolved::Error,
         };
         Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination));
     });
@@ -118,6 +119,7 @@ fn a_destination_without_shares_answers_500() {
     let destination = Destination::Weighted {
         shares: Vec::new(),
         invalid_weight: 2,
+        unresolved: Unresolved::Error,
     };
     let route =
         lowered_route(|route| Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination)));
@@ -258,6 +260,7 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
         invalid_weight,
         hashes_source: false,
         named_at: None,
+        refused_names: Vec::new(),
         origins: Default::default(),
     };
     let tcp_filters = |proxy| {
@@ -289,6 +292,7 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
     );
     let named = edge_ir::StreamProxy {
         named_at: Some(443),
+        refused_names: vec![edge_ir::ValueMatcher::Exact("localhost".into())],
         access: Some(Arc::new(edge_ir::AccessRules {
             rules: Vec::new(),
             otherwise: edge_ir::Access::Deny,
@@ -298,9 +302,15 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
     let filters = tcp_filters(named);
     let names: Vec<_> = filters.iter().map(|filter| filter["name"].as_str().unwrap()).collect();
     let expected =
-        ["rbac", "sni_dynamic_forward_proxy", "tcp_proxy"].map(|name| format!("envoy.filters.network.{name}"));
+        ["rbac", "rbac", "sni_dynamic_forward_proxy", "tcp_proxy"].map(|name| format!("envoy.filters.network.{name}"));
     assert_eq!(names, expected);
-    let named = &filters[1]["typed_config"];
+    let refused = &filters[1]["typed_config"]["rules"];
+    assert_eq!(refused["action"], "DENY");
+    assert_eq!(
+        refused["policies"]["refused-names"]["permissions"],
+        json!([{"requested_server_name": {"exact": "localhost"}}])
+    );
+    let named = &filters[2]["typed_config"];
     assert_eq!(named["port_value"], 443);
     assert_eq!(named["dns_cache_config"]["name"], "dynamic_forward_proxy");
     let udp = Listener {

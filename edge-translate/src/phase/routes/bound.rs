@@ -33,8 +33,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, ForwardedHost, Fraction, HashInput, Mirror, Origins, Route,
-    RouteAction, RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, Origins, Route, RouteAction,
+    RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,7 +42,9 @@ use std::sync::Arc;
 mod counted;
 mod in_vain;
 mod joined;
+mod of_request;
 mod tries;
+mod unresolved;
 mod ways;
 
 pub(super) use in_vain::at as in_vain_at;
@@ -211,9 +213,6 @@ fn bind(
     }
 }
 
-/// A server name has no port: servers of TLS are found at that of HTTPS (RFC 9110 §4.2.2).
-const NAMED_AT: u16 = 443;
-
 /// Filters of every listener with a GRPCRoute.
 const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
 
@@ -320,6 +319,11 @@ impl<'a> Binder<'a, '_> {
             false => Vec::new(),
         };
         let matches = std::mem::take(&mut rule.matches);
+        let refused = match due {
+            Some(_) => of_request::refused_hosts(self.reader, &rule.action),
+            None => Vec::new(),
+        };
+        let origins = Arc::clone(&rule.origins);
         let refuses = |origins: &Origins| RouteEffect::new(internal_error(), Arc::clone(origins));
         let nobody = (!closed.is_empty()).then(|| whole(refuses(&rule.origins)));
         let effects = match due {
@@ -335,7 +339,8 @@ impl<'a> Binder<'a, '_> {
                 effects
             }
         };
-        let n_parts = effects.len();
+        let step = refused.len() + effects.len();
+        routes.extend(of_request::refusals(&refused, (&matches, &origins), (i, step), names));
         for (matches, effects) in [(matches, effects), (closed, nobody.unwrap_or_default())] {
             let effects = effects.into_iter().map(|(portion, effect)| (portion, Arc::new(effect)));
             let effects: Parts<Arc<RouteEffect>> = effects.collect();
@@ -352,7 +357,7 @@ impl<'a> Binder<'a, '_> {
                         };
                         routes.push(RankedRoute {
                             rank: one.rank,
-                            position: Position::new(i, index * n_parts + part),
+                            position: Position::new(i, index * step + refused.len() + part),
                             wording: one.wording,
                             route: Arc::new(Route {
                                 name,
@@ -417,7 +422,7 @@ impl<'a> Binder<'a, '_> {
         }
     }
 
-    /// Whatever can't be resolved answers 500 for its share.
+    /// Whatever can't be resolved answers so for its share.
     fn forward(&mut self, rule: Forwarding, own: &RouteFilters, due: &Due<'_>) -> Parts<RouteAction> {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         let mut shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]> = SmallVec::new();
@@ -440,10 +445,11 @@ impl<'a> Binder<'a, '_> {
                 shares.push((to, share.rewrite));
             }
         }
-        let ways = ways(shares, invalid_weight, rule.rewrite);
+        let unresolved = unresolved::of(self.kind);
+        let ways = ways(shares, (invalid_weight, unresolved), rule.rewrite);
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
         if ways.iter().all(|(_, (destination, _))| destination.is_none()) {
-            return whole(internal_error());
+            return whole(unresolved::answered(unresolved));
         }
         if ways.len() > 1 {
             self.counts_apart(due);
@@ -469,7 +475,7 @@ impl<'a> Binder<'a, '_> {
         let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
         let traffic = traffic::patient(&due.traffic, timeout);
         let to = |(destination, rewrite): (Option<Destination>, Rewrite)| match destination {
-            None => nowhere(due),
+            None => unresolved::nowhere(due, unresolved),
             Some(destination) => RouteAction::Forward(Forward {
                 destination,
                 timeout: timeout.or_else(unlimited),
@@ -493,6 +499,7 @@ impl<'a> Binder<'a, '_> {
             invalid_weight: 0,
             hashes_source: false,
             named_at: None,
+            refused_names: Vec::new(),
             origins: Arc::clone(&stream.origins),
         };
         let Some(mut due) = self.due(stream.name) else {
@@ -520,7 +527,7 @@ impl<'a> Binder<'a, '_> {
             };
             used.push(backend);
             if weight > 0 {
-                proxy.named_at = is_of_request(self.reader, backend.port).then_some(NAMED_AT);
+                self.name_host(&mut proxy, backend.port);
                 proxy.shares.push(StreamShare {
                     cluster: self.reader.cluster_name(backend),
                     weight,
@@ -534,6 +541,14 @@ impl<'a> Binder<'a, '_> {
         proxy
     }
 
+    /// Has the backend of a stream told by the server name, where it is whoever a client asks for.
+    fn name_host(&self, proxy: &mut StreamProxy, port: BackendPort) {
+        if is_of_request(self.reader, port) {
+            proxy.named_at = Some(of_request::PORT);
+            proxy.refused_names = of_request::refused_names(self.reader.settings().platform);
+        }
+    }
+
     /// Whether a stream can tell who its backend is. One that is whom clients ask for is told by the server name, as long
     /// as nobody opens their TLS.
     fn is_named(&self, port: BackendPort, due: &Due<'_>) -> bool {
@@ -543,28 +558,6 @@ impl<'a> Binder<'a, '_> {
     fn backend(&self, backend: BackendId, due: &Due<'_>) -> Option<BackendId> {
         settings::in_context(self.reader, backend, due.variant)
     }
-}
-
-/// What is done with the part of a rule that has nowhere to go: 500 is the answer. Where the rule is for tunnels alone, so
-/// is this part of it.
-fn nowhere(due: &Due<'_>) -> RouteAction {
-    let traffic = due.traffic.route.as_ref();
-    let Some(traffic) = traffic.filter(|traffic| traffic.is_for_tunnels_alone()) else {
-        return internal_error();
-    };
-    RouteAction::Forward(Forward {
-        destination: Destination::Weighted {
-            shares: Vec::new(),
-            invalid_weight: 1,
-        },
-        timeout: None,
-        retry: None,
-        path_rewrite: None,
-        host_rewrite: None,
-        forwarded_host: ForwardedHost::default(),
-        mirrors: Vec::new(),
-        traffic: Some(Arc::clone(traffic)),
-    })
 }
 
 /// What is common to the parts of a rule, with what is done.

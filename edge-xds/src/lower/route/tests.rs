@@ -64,6 +64,7 @@ fn full_route() -> Route {
     let mut action = to(Destination::Weighted {
         shares: vec![share("c", None), share("d", Some("d.example"))],
         invalid_weight: 7,
+        unresolved: Unresolved::Error,
     });
     action.timeout = Some(Timeout(1500));
     action.retry = Some(Arc::new(RetryPolicy {

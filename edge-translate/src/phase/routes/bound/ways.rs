@@ -1,7 +1,7 @@
 //! The ways that requests of a rule go: nearly always one, to all of its backends by their weights.
 
 use crate::phase::routes::rules::Rewrite;
-use edge_ir::{BackendShare, Destination, Fraction, HostRewrite};
+use edge_ir::{BackendShare, Destination, Fraction, HostRewrite, Unresolved};
 use smallvec::{SmallVec, smallvec};
 
 /// What becomes of requests by parts of them, of which all but the last say how far they go ([`edge_ir::Route::portion`]). Nearly
@@ -18,12 +18,12 @@ pub(super) fn whole<T>(all: T) -> Parts<T> {
 /// proxy compares the same number of a request with the portion of each route, so that portions add up.
 pub(super) fn ways(
     shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]>,
-    invalid_weight: u32,
+    (invalid_weight, unresolved): (u32, Unresolved),
     rewrite: Rewrite,
 ) -> Parts<(Option<Destination>, Rewrite)> {
     if shares.iter().all(|(_, own)| own.is_none()) {
         let shares = shares.into_iter().map(|(share, _)| share).collect();
-        return whole((destination(shares, invalid_weight), rewrite));
+        return whole((destination(shares, invalid_weight, unresolved), rewrite));
     }
     let rewritten = shares.into_iter().map(|(share, own)| match own {
         Some(own) => (share, own.over(rewrite.clone())),
@@ -32,7 +32,7 @@ pub(super) fn ways(
     let (shares, mut rewrites): (SmallVec<[BackendShare; 1]>, Vec<Rewrite>) = rewritten.unzip();
     if rewrites.windows(2).all(|pair| pair[0] == pair[1]) {
         let all = rewrites.pop().unwrap_or(rewrite);
-        return whole((destination(shares, invalid_weight), all));
+        return whole((destination(shares, invalid_weight, unresolved), all));
     }
     let weights = shares.iter().map(|share| share.weight).chain([invalid_weight]);
     let total: u64 = weights.map(u64::from).sum();
@@ -45,7 +45,10 @@ pub(super) fn ways(
         }
         reached += u64::from(share.weight);
         let portion = u32::try_from(reached * 1_000_000 / total.max(1)).unwrap_or(1_000_000);
-        parts.push((Some(Fraction(portion)), (destination(smallvec![share], 0), rewrite)));
+        parts.push((
+            Some(Fraction(portion)),
+            (destination(smallvec![share], 0, unresolved), rewrite),
+        ));
     }
     match parts.last_mut() {
         Some((portion, _)) if invalid_weight == 0 => *portion = None,
@@ -54,8 +57,12 @@ pub(super) fn ways(
     parts
 }
 
-/// None when nothing valid is left, or no weight: both answer 500.
-fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Option<Destination> {
+/// None when nothing valid is left, or no weight.
+fn destination(
+    shares: SmallVec<[BackendShare; 1]>,
+    invalid_weight: u32,
+    unresolved: Unresolved,
+) -> Option<Destination> {
     let plain = |s: &BackendShare| {
         s.request_headers.is_empty()
             && s.response_headers.is_empty()
@@ -68,6 +75,7 @@ fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Opti
         _ => Destination::Weighted {
             shares: shares.into_vec(),
             invalid_weight,
+            unresolved,
         },
     })
 }
@@ -98,7 +106,7 @@ mod tests {
         };
         let portions = |invalid_weight: u32| -> Vec<Option<u32>> {
             let shares = smallvec![(share("a", 1), own()), (share("b", 1), None), (share("c", 1), None)];
-            let parts = ways(shares, invalid_weight, Rewrite::default());
+            let parts = ways(shares, (invalid_weight, Unresolved::Error), Rewrite::default());
             parts
                 .iter()
                 .map(|(portion, _)| portion.map(|Fraction(parts)| parts))
@@ -111,7 +119,7 @@ mod tests {
     #[test]
     fn who_is_rewritten_as_all_are_shares_one_route() {
         let shares = smallvec![(share("a", 1), None), (share("b", 3), None)];
-        let parts = ways(shares, 0, Rewrite::default());
+        let parts = ways(shares, (0, Unresolved::Error), Rewrite::default());
         assert_eq!(parts.len(), 1);
         assert!(parts[0].0.is_none());
 
@@ -120,7 +128,7 @@ mod tests {
             ..Rewrite::default()
         };
         let shares = smallvec![(share("a", 1), Some(Box::new(own()))), (share("b", 3), None)];
-        let parts = ways(shares, 2, own());
+        let parts = ways(shares, (2, Unresolved::Error), own());
         assert_eq!(parts.len(), 1);
         assert!(parts[0].0.is_none());
         assert!(parts[0].1.1 == own());
