@@ -71,8 +71,8 @@ impl Reply {
             ..
         } = parts;
         let (encoder, ended) = encoder_of(asked, status, &body);
-        // What the proxy says in a backend's place is all there: what it hasn't read of the request it never does.
-        let is_own = !exchange.is_answered_by_backend() && matches!(body, ResponseBody::Empty | ResponseBody::Full(_));
+        // What the proxy says in a backend's place is no answer to what it hasn't read of the request, and never reads.
+        let is_own = !exchange.is_answered_by_backend();
         let stays = inbound.begin_response() && (!is_own || inbound.leave_rest());
         let keep_alive =
             asked.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
