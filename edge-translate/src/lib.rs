@@ -55,6 +55,7 @@ pub mod load;
 mod lua;
 mod name;
 mod once;
+mod own_host;
 mod phase;
 mod settings;
 pub mod status;

@@ -191,6 +191,8 @@ pub(crate) enum SecretForm {
     Bytes,
     /// As a line, which a line break may end.
     Line,
+    /// As bytes, of which a key is made for this alone (`policies/derived`).
+    Own([u8; 32]),
 }
 
 /// What requests are treated to.

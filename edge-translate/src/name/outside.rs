@@ -1,8 +1,12 @@
 //! Services outside, by the address that names them.
 
 use super::VariantId;
+use crate::{own_host, settings::Platform};
 use edge_ir::ClusterName;
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
 
 /// A service that an address names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,21 +46,27 @@ impl OutsideService {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        if host.is_empty() {
-            return Err("it has no host");
-        }
+        let host = read_host(host)?;
         let port = match (port, scheme) {
             (Some(port), _) => port.parse().map_err(|_| "its port is none")?,
             (None, Scheme::Https) => 443,
             (None, Scheme::Http) => 80,
         };
         Ok(Self {
-            host: host.into(),
+            host,
             port,
             scheme,
             variant: VariantId::OWN,
         })
+    }
+
+    /// The service behind a URL that a policy has a proxy or a controller ask, or why they may not.
+    pub(crate) fn asked_at(url: &str, platform: Platform) -> Result<Self, String> {
+        let at = Self::at(url)?;
+        match own_host::host_flaw(&at.host, platform) {
+            Some(flaw) => Err(format!("its host {} {flaw}", at.host)),
+            None => Ok(at),
+        }
     }
 
     /// Its address, where its host is one.
@@ -65,21 +75,48 @@ impl OutsideService {
     }
 
     /// The name of its cluster: host and port, how it is spoken to where that is not what the port is for, and what tells
-    /// its variant from others.
+    /// its variant from others. No two hosts have one name: else whoever names the one could take the place of the other.
     pub(crate) fn cluster(&self, variant: &str) -> ClusterName {
         let unusual = match (self.scheme, self.port) {
             (Scheme::Https, 80) => "_https",
             (Scheme::Https, _) | (Scheme::Http, 80) => "",
             (Scheme::Http, _) => "_http",
         };
-        let name = format!("{}_{}{unusual}{variant}", self.host.replace(['.', ':'], "_"), self.port);
+        let name = format!("{}_{}{unusual}{variant}", self.host_in_names(), self.port);
         ClusterName::from(&*name)
     }
+
+    /// Its host with what no host has for what names of clusters don't.
+    fn host_in_names(&self) -> String {
+        match self.ip() {
+            // In brackets, as no name is; one of IPv4 at its end has dots.
+            Some(IpAddr::V6(_)) => format!("[{}]", self.host.replace('.', "-").replace(':', "_")),
+            Some(IpAddr::V4(_)) | None => self.host.replace('_', "%5f").replace('.', "_"),
+        }
+    }
+}
+
+/// The host of a URL: a name, of what names have and an underscore, or an address, of IPv6 in brackets and in one form.
+fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
+    if let Some(inner) = text.strip_prefix('[') {
+        let ip = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());
+        return Ok(ip.ok_or("its host is no address of IPv6")?.to_string().into());
+    }
+    if text.is_empty() {
+        return Err("it has no host");
+    }
+    let name = text.to_ascii_lowercase();
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if !name.bytes().all(is_of_host) {
+        return Err("its host is no name");
+    }
+    Ok(name.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_url_names_host_port_and_scheme() {
@@ -88,7 +125,9 @@ mod tests {
             ("http://idp.example/keys", "idp_example_80"),
             ("http://idp.example:8080/keys", "idp_example_8080_http"),
             ("https://idp.example:80", "idp_example_80_https"),
-            ("https://[::1]:8443/keys", "__1_8443"),
+            ("https://[::1]:8443/keys", "[__1]_8443"),
+            ("https://[FD00:0::1]/keys", "[fd00__1]_443"),
+            ("https://idp_one.example/keys", "idp%5fone_example_443"),
             ("https://10.0.0.1/keys", "10_0_0_1_443"),
         ] {
             let at = OutsideService::at(url).expect(url);
@@ -101,8 +140,46 @@ mod tests {
             "https://a:b",
             "https://u@a",
             "https://a b",
+            "https://fd00::1",
+            "https://[fd00::1",
+            "https://[idp.example]",
+            "https://a%5fb",
         ] {
             assert!(OutsideService::at(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn no_two_hosts_have_one_name() {
+        let urls = [
+            "https://idp.bank.example/k",
+            "https://idp_bank.example/k",
+            "https://idp-bank.example/k",
+            "https://127.0.0.1/k",
+            "https://127_0_0_1/k",
+            "https://[fd00::1]/k",
+            "https://fd00__1/k",
+            "https://fd00--1/k",
+            "https://[::ffff:1.2.3.4]/k",
+            "https://[::ffff:1:2:3:4]/k",
+        ];
+        let names: BTreeSet<_> = urls
+            .iter()
+            .map(|url| OutsideService::at(url).expect(url).cluster(""))
+            .collect();
+        assert_eq!(names.len(), urls.len(), "{names:?}");
+    }
+
+    #[test]
+    fn nobody_has_a_proxy_ask_itself() {
+        for url in [
+            "http://127.0.0.1:19000/x",
+            "http://[::ffff:7f00:1]/",
+            "http://LOCALHOST",
+            "http://0x7f.1/",
+        ] {
+            assert!(OutsideService::asked_at(url, Platform::Cluster).is_err(), "{url}");
+            assert!(OutsideService::asked_at(url, Platform::Host).is_ok(), "{url}");
         }
     }
 }

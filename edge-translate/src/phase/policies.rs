@@ -25,6 +25,7 @@
 pub(crate) mod attachment;
 pub(crate) mod client;
 pub(crate) mod custom;
+mod derived;
 pub(crate) mod effective;
 pub(crate) mod extension;
 mod filter_list;

@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 
 /// HMAC-SHA-256 (RFC 2104).
-fn hmac(key: &[u8], message: &str) -> [u8; 32] {
+fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let padded = |byte: u8| -> Vec<u8> { (0..64).map(|at| key.get(at).copied().unwrap_or(0) ^ byte).collect() };
-    let inner = Sha256::digest([&padded(0x36), message.as_bytes()].concat());
+    let inner = Sha256::digest([&padded(0x36), message].concat());
     Sha256::digest([&padded(0x5c)[..], &inner].concat()).into()
 }
 
@@ -69,14 +69,22 @@ pub(crate) fn cookies_of_logins_are_of_one_form(plane: &DataPlane) -> Result<()>
     let seen = told(&ann.asks(&www, "/")?, "Authorization")?;
     ensure!(seen == format!("Bearer {ACCESS}"), "{seen}");
 
-    // It is signed with the fleet's secret over what Envoy signs, so that either proxy knows the sessions of both.
+    // It is signed over what Envoy signs, so that either proxy knows the sessions of both, with a key of the policy's own.
     let key = fs::read(www.stack.site.path("config/certs/edge-oidc-hmac/hmac-secret"))?;
+    let identity = [
+        "securitypolicy/default/guard",
+        &issuer,
+        &format!("{issuer}/auth"),
+        &format!("{issuer}/token"),
+        CLIENT,
+    ];
+    let key = hmac(&key, &Sha256::digest(identity.join("\n")));
     let value = |browser: &Browser, name: &str| browser.cookie(name).map(str::to_owned);
     let sign = |browser: &Browser, access: &str| -> Result<String> {
         let parts = ["OauthExpires", "It", "RefreshToken"].map(|name| value(browser, name));
         let [expires, id, refresh] = parts;
         let message = format!("example.com\n{}\n{access}\n{}\n{}", expires?, id?, refresh?);
-        Ok(STANDARD.encode(hmac(&key, &message)))
+        Ok(STANDARD.encode(hmac(&key, message.as_bytes())))
     };
     ensure!(
         value(&ann, "OauthHMAC")? == sign(&ann, ACCESS)?,

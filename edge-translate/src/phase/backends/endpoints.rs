@@ -9,7 +9,9 @@ use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, FqdnEndpoint, RoutingType, Text},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
+    own_host,
     phase::origin,
+    settings::Platform,
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origin, Origins};
@@ -183,10 +185,9 @@ fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint>
         BackendKind::Backend | BackendKind::Custom | BackendKind::Set => (None, &[]),
     };
     let address = first.or(rest.first().map(|ip| &**ip));
-    address
-        .and_then(|ip| socket(ip, port.port, EndpointHealth::Serving))
-        .into_iter()
-        .collect()
+    let found = address.and_then(|ip| socket(ip, port.port, EndpointHealth::Serving));
+    let platform = reader.settings().platform;
+    found.into_iter().filter(|found| !is_own(found, platform)).collect()
 }
 
 fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
@@ -209,7 +210,20 @@ pub(super) fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec
         };
         endpoints.extend(endpoints_at(slice, number));
     }
+    let platform = reader.settings().platform;
+    endpoints.retain(|(endpoint, _)| !is_own(endpoint, platform));
     endpoints
+}
+
+/// Whether an endpoint is no host that a proxy may be sent to: an API server refuses addresses of that kind, not all forms
+/// of them and no names.
+fn is_own(endpoint: &Endpoint, platform: Platform) -> bool {
+    let flaw = match &endpoint.address {
+        EndpointAddress::Socket { ip, .. } => own_host::address_flaw(*ip, platform),
+        EndpointAddress::Name { host, .. } => own_host::host_flaw(host, platform),
+        EndpointAddress::Pipe { .. } => None,
+    };
+    flaw.is_some()
 }
 
 /// The endpoints of a slice at a port, with what is told of their places.

@@ -3,6 +3,7 @@
 use super::backend_tls::parameters_problem;
 use crate::{
     api::{Backend, BackendEndpoint, BackendType, text::is_dns_subdomain},
+    own_host,
     settings::{Platform, Settings},
 };
 use std::net::IpAddr;
@@ -69,10 +70,7 @@ fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<Stri
         let text = &ip.address;
         return match text.parse::<IpAddr>() {
             Err(_) => Some(format!("IP address {text} is invalid")),
-            Ok(ip) if ip.is_loopback() && platform == Platform::Cluster => Some(format!(
-                "IP address {text} in the loopback range is only supported when using the Host infrastructure"
-            )),
-            Ok(_) => None,
+            Ok(ip) => own_host::address_flaw(ip, platform).map(|flaw| format!("IP address {text} {flaw}")),
         };
     }
     let host = endpoint.fqdn.as_ref()?.relative();
@@ -85,6 +83,6 @@ fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<Stri
             "hostname {host} should be a domain with at least two segments separated by dots"
         ))
     } else {
-        None
+        own_host::name_flaw(host, platform).map(|flaw| format!("hostname {host} {flaw}"))
     }
 }

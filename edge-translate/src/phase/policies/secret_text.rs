@@ -4,7 +4,7 @@ use crate::{
     api::Kind,
     engine::reader::Reader,
     name::{SecretForm, SecretKey},
-    phase::origin,
+    phase::{origin, policies::derived},
 };
 use edge_ir::{Secret, SecretBytes, SecretContent, SecretName};
 use std::sync::Arc;
@@ -12,14 +12,22 @@ use std::sync::Arc;
 /// Its name in a fleet.
 pub(crate) fn name(reader: &Reader<'_>, named: SecretKey) -> SecretName {
     let (namespace, name) = (reader.text(named.id.namespace), reader.text(named.id.name));
-    format!("{namespace}/{name}/{}", named.key).into()
+    let key = named.key;
+    match named.form {
+        SecretForm::Bytes | SecretForm::Line => format!("{namespace}/{name}/{key}").into(),
+        SecretForm::Own(of) => {
+            // Half of it, which nobody finds another one for.
+            let half = of.iter().take(16).map(|byte| format!("{byte:02x}"));
+            format!("{namespace}/{name}/{key}/{}", half.collect::<String>()).into()
+        }
+    }
 }
 
 /// The text as it stands in the Secret; none where it isn't there or empty.
 pub(crate) fn text<'a>(reader: &Reader<'a>, named: SecretKey) -> Option<&'a [u8]> {
     let text = &**reader.secret(named.id)?.data.get(named.key)?.expose();
     let text = match named.form {
-        SecretForm::Bytes => text,
+        SecretForm::Bytes | SecretForm::Own(_) => text,
         // A line break at the end comes from the tool that wrote the Secret.
         SecretForm::Line => text.trim_ascii_end(),
     };
@@ -28,13 +36,17 @@ pub(crate) fn text<'a>(reader: &Reader<'a>, named: SecretKey) -> Option<&'a [u8]
 
 /// What a fleet is given of it.
 pub(crate) fn resolved(reader: &Reader<'_>, named: SecretKey) -> Option<Arc<Secret>> {
-    let value = text(reader, named)?;
+    let text = text(reader, named)?;
+    let value = match named.form {
+        SecretForm::Bytes | SecretForm::Line => text.to_vec(),
+        SecretForm::Own(of) => derived::key(text, &of).to_vec(),
+    };
     let (namespace, object) = (reader.text(named.id.namespace), reader.text(named.id.name));
     let origin = origin::origin(Kind::Secret, namespace, object);
     Some(Arc::new(Secret {
         name: name(reader, named),
         content: SecretContent::Generic {
-            value: SecretBytes::new(value.to_vec()),
+            value: SecretBytes::new(value),
         },
         origins: Arc::new([origin]),
     }))

@@ -112,7 +112,7 @@ fn environment(spec: &Wasm, problems: &mut Problems) -> Vec<Arc<str>> {
 fn wanted(reader: &Reader<'_>, code: &WasmCode, problems: &mut Problems) -> Option<WantedModule> {
     match (&code.r#type, &code.http, &code.image) {
         (WasmCodeType::Http, Some(http), None) => {
-            if let Err(why) = OutsideService::at(&http.url) {
+            if let Err(why) = OutsideService::asked_at(&http.url, reader.settings().platform) {
                 problems.add(AREA, format_args!("invalid URL {}: {why}", http.url));
             }
             let sha256 = digest(http.sha256.as_deref(), problems);

@@ -1,6 +1,6 @@
 //! Logins at an identity provider.
 
-use super::{Guards, credentials::permitted, header, signing::signing};
+use super::{Guards, credentials::permitted, header, signing};
 use crate::{
     api::{
         Text,
@@ -42,7 +42,7 @@ pub(super) fn login(
 ) {
     let client = client(reader, spec, problems);
     let secret = secret(reader, &spec.client_secret, CLIENT_SECRET, problems);
-    let signing = signing(reader)
+    let shared = signing::shared(reader)
         .map_err(|missing| problems.add(AREA, format_args!("HMAC secret {missing} not found")))
         .ok();
     let redirect = redirect::redirect(spec, problems);
@@ -57,11 +57,12 @@ pub(super) fn login(
     let login_time = problems.positive(AREA, "CSRFTokenTTL", spec.csrf_token_ttl.as_ref());
     let kept = problems.positive(AREA, "DefaultRefreshTokenTTL", spec.default_refresh_token_ttl.as_ref());
     let provider = provider::provider(reader, &spec.provider, guards, problems);
-    let (Some(client), Some(secret), Some(signing), Some(redirect), Some((provider, outside))) =
-        (client, secret, signing, redirect, provider)
+    let (Some(client), Some(secret), Some(shared), Some(redirect), Some((provider, outside))) =
+        (client, secret, shared, redirect, provider)
     else {
         return;
     };
+    let signing = signing::own(shared, owner, &spec.provider.issuer, &provider, &client);
     let login = Login {
         provider,
         client,

@@ -196,18 +196,19 @@ fn fetched(
         );
         return None;
     }
-    let at = match OutsideService::at(&spec.uri) {
-        Ok(at) => at,
-        Err(why) => {
-            problems.add(AREA, format_args!("invalid remote JWKS URI: {why}"));
-            return None;
-        }
-    };
+    if let Err(why) = OutsideService::at(&spec.uri) {
+        problems.add(AREA, format_args!("invalid remote JWKS URI: {why}"));
+        return None;
+    }
     let (cluster, retry) = match giver(reader, AREA, spec.services(), guards, problems)? {
         Giver::Outside(variant, retry) => {
+            let asked = OutsideService::asked_at(&spec.uri, reader.settings().platform);
+            if let Err(why) = &asked {
+                problems.add(AREA, format_args!("invalid remote JWKS URI: {why}"));
+            }
             let at = OutsideService {
                 variant: reader.variant_id(variant),
-                ..at
+                ..asked.ok()?
             };
             let cluster = reader.outside_cluster_name(&at);
             outside.push(at);

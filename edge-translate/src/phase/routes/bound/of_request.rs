@@ -1,6 +1,6 @@
 //! Backends that are whoever a client asks for: where they are, and who is none of them. In a pod, names and addresses of
 //! loopback are the proxy's own, with its admin interface: nobody may have requests sent there, as no Backend may name them
-//! (`backends/problem`). On a machine somebody else may be meant.
+//! (`own_host`). On a machine somebody else may be meant.
 //!
 //! A name that a resolver knows as such an address isn't found out.
 
@@ -31,7 +31,7 @@ const OWN_NAMES: &str =
     r"(?i)((.*\.)?localhost(\.localdomain)?|ip6-localhost|ip6-loopback|(.*\.)?([0-9]+|0x[0-9a-f]*))\.?|.*:.*";
 
 /// Hosts of requests that are the proxy's own, with or without a port. Other addresses may be asked for.
-const OWN_HOSTS: &str = r"(?i)(((.*\.)?localhost(\.localdomain)?|ip6-localhost|ip6-loopback|(127|0[0-9]*)(\.[0-9]+)*|[0-9]+|0x[0-9a-f]+(\.(0x[0-9a-f]+|[0-9]+))*)\.?|\[[0:]*(1|(ffff:)?(127\.[0-9.]*|0\.0\.0\.0|7f[0-9a-f]*:[0-9a-f]*))?\])(:[0-9]*)?";
+const OWN_HOSTS: &str = r"(?i)(((.*\.)?localhost(\.localdomain)?|ip6-localhost|ip6-loopback|(127|0[0-9]*)(\.(0x[0-9a-f]+|[0-9]+))*|[0-9]+|0x[0-9a-f]+(\.(0x[0-9a-f]+|[0-9]+))*)\.?|\[[0:]*(1|(ffff:)?(127\.[0-9.]*|0\.0\.0\.0|7f[0-9a-f]*:[0-9a-f]*)|ffff:0{1,4}:[0-9a-f]*)?\])(:[0-9]*)?";
 
 /// Server names that nobody may ask for.
 pub(super) fn refused_names(platform: Platform) -> Vec<ValueMatcher> {
@@ -125,6 +125,7 @@ mod tests {
             "127.0.0.1",
             "127.0.0.1:19000",
             "127.1",
+            "127.0x0.1",
             "0.0.0.0",
             "0",
             "0177.0.0.1",
@@ -134,6 +135,7 @@ mod tests {
             "[::]",
             "[0:0:0:0:0:0:0:1]",
             "[::ffff:127.0.0.1]",
+            "[::ffff:0:0]",
             "[::FFFF:7f00:1]:80",
         ] {
             assert!(is_own(OWN_HOSTS, host), "{host}");

@@ -83,9 +83,13 @@ pub(super) fn provider(
     let (cluster, retry, outside) = match giver {
         Giver::Backend(service) => (reader.cluster_name(service.backend), service.retry, None),
         Giver::Outside(variant, retry) => {
+            let asked = OutsideService::asked_at(&token, reader.settings().platform);
+            if let Err(why) = &asked {
+                problems.add(AREA, format_args!("invalid endpoint {token}: {why}"));
+            }
             let at = OutsideService {
                 variant: reader.variant_id(variant),
-                ..OutsideService::at(&token).ok()?
+                ..asked.ok()?
             };
             (reader.outside_cluster_name(&at), retry, Some(at))
         }
@@ -118,6 +122,10 @@ fn discovered(
     guards: &mut Guards<'_, '_>,
     problems: &mut Problems,
 ) -> Option<Configuration> {
+    if let Err(why) = OutsideService::asked_at(issuer, reader.settings().platform) {
+        problems.add(AREA, format_args!("invalid issuer {issuer}: {why}"));
+        return None;
+    }
     let url = format!("{}{WELL_KNOWN}", issuer.trim_end_matches('/'));
     let text = match reader.document(&url) {
         Some(Fetched::Text(text)) => text,
