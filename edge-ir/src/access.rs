@@ -111,7 +111,7 @@ pub enum AccessCondition {
     Claim(ClaimCondition),
     /// The address of the client is at one of these places, as far as databases tell.
     Place(Vec<Place>),
-    /// This is true. Where it can't be told, nobody is let through who would be let through in either case.
+    /// This is true. What can't be told, for something that it reads isn't there, isn't.
     Expression(Arc<Expression>),
 }
 

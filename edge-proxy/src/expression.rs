@@ -54,6 +54,8 @@ pub enum Expression {
     Or(Box<[Expression; 2]>),
     /// `!`
     Not(Box<Expression>),
+    /// It isn't false, as far as can be told (`cel-spec`, "not_strictly_false").
+    Possible(Box<Expression>),
     /// `-`
     Negative(Box<Expression>),
     /// `a ? b : c`

@@ -21,7 +21,8 @@ const REQUESTS: [&str; 4] = [
     "host: h\r\nx-n: -9223372036854775808\r\nx-team: r\u{e9}d\r\n",
 ];
 
-/// Expressions, and whether they are true for the first of the requests.
+/// Expressions, and whether they are true for the first of the requests. What is `possible` here is called
+/// `@not_strictly_false` in trees, which no text can name.
 const RULES: &[(&str, bool)] = &[
     ("request.headers['x-team'] == 'red'", true),
     ("request.headers.host == 'h'", true),
@@ -198,6 +199,16 @@ const RULES: &[(&str, bool)] = &[
     ("has(metadata.filter_metadata.nobody)", false),
     ("'nobody' in metadata.filter_metadata", false),
     ("metadata.filter_metadata['nobody']['a'] == 1", false),
+    ("possible(!(request.headers['x-team'] == 'red'))", false),
+    ("possible(!(request.headers['x-team'] == 'blue'))", true),
+    ("possible(!(request.headers['x-none'] == 'red'))", true),
+    ("!possible(!(request.headers['x-none'] == 'red'))", false),
+    ("possible(!(int(request.headers['x-n']) == 7))", false),
+    ("possible(!(1 / 0 == 1)) && request.method == 'GET'", true),
+    ("possible(!(metadata.filter_metadata['nobody']['a'] == 1))", true),
+    ("possible(!(connection.mtls && request.referer == 'a'))", true),
+    ("possible(!(1 < 'a')) && possible(!request.path)", true),
+    ("possible(1)", false),
 ];
 
 /// A listener with a route for each expression, which answers 204 where it is true, and 403 else.

@@ -31,7 +31,7 @@ pub struct AuthorizationRule {
     pub operation: Option<Operation>,
     /// Who sent it; every member that is set must match.
     pub principal: Option<Principal>,
-    /// Expression in CEL over the request, which must hold.
+    /// Expression in CEL over the request, which must be true. It isn't where it reads what a request doesn't have.
     pub cel: Option<CelExpression>,
 }
 

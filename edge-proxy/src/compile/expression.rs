@@ -276,6 +276,7 @@ impl Reading<'_> {
             ("_&&_", None, [one, other]) => self.pair(one, other, depth).map(Expression::And),
             ("_||_", None, [one, other]) => self.pair(one, other, depth).map(Expression::Or),
             ("!_", None, [one]) => Ok(Expression::Not(Box::new(self.part(one, depth)?))),
+            ("@not_strictly_false", None, [one]) => Ok(Expression::Possible(Box::new(self.part(one, depth)?))),
             ("-_", None, [one]) => Ok(Expression::Negative(Box::new(self.part(one, depth)?))),
             ("_?_:_", None, [condition, one, other]) => {
                 let condition = self.part(condition, depth)?;

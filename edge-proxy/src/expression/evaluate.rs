@@ -29,6 +29,7 @@ impl Expression {
             Self::And(two) => return short(two, false, facts),
             Self::Or(two) => return short(two, true, facts),
             Self::Not(one) => Value::Bool(!truth(&of(one)?)?),
+            Self::Possible(one) => Value::Bool(of(one).map_or(Ok(true), |value| truth(&value))?),
             Self::Negative(one) => negative(&of(one)?)?,
             Self::Choice(three) => match truth(&of(&three[0])?)? {
                 true => of(&three[1])?,

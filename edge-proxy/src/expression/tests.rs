@@ -38,6 +38,14 @@ fn what_has_no_value_is_never_true_and_neither_is_its_opposite() {
 }
 
 #[test]
+fn whatever_is_not_told_to_be_false_is_possible() {
+    let possible = |one| Expression::Possible(Box::new(one)).holds(&Nothing);
+    assert!(possible(failing()) && possible(truth(true)) && !possible(truth(false)));
+    assert!(possible(Expression::Not(Box::new(failing()))));
+    assert!(!possible(Expression::Constant(Constant::Int(1))));
+}
+
+#[test]
 fn one_side_decides_whatever_the_other_one_is() {
     let both = |make: fn(Box<[Expression; 2]>) -> Expression, one, other| {
         let expression = make(Box::new([one, other]));

@@ -271,7 +271,7 @@ impl Denied {
         self.sometimes.iter().fold(vec![first], |spared, denied| {
             let when = denied.when.iter().cloned().reduce(Expression::and);
             let unmet = |mut clause: Clause| {
-                clause.when.extend(when.clone().map(Expression::negated));
+                clause.when.extend(when.clone().map(Expression::unmet));
                 clause
             };
             let mut all: Vec<Clause> = Vec::new();
@@ -505,15 +505,22 @@ mod tests {
         }
     }
 
+    /// What is known of `a` and `b`: true, false, or nothing at all.
+    type Truths = [Option<bool>; 2];
+
     /// Whether a clause lets a request through, by its method and what is true of it.
-    fn lets(clause: &Clause, method: &str, truths: &[&str]) -> bool {
-        clause.who.iter().all(|one| holds(one, method)) && clause.when.iter().all(|one| is_true(one, truths))
+    fn lets(clause: &Clause, method: &str, truths: Truths) -> bool {
+        let is_true = |one: &Expression| value(one, truths) == Some(true);
+        clause.who.iter().all(|one| holds(one, method)) && clause.when.iter().all(is_true)
     }
 
-    fn is_true(expression: &Expression, truths: &[&str]) -> bool {
+    fn value(expression: &Expression, truths: Truths) -> Option<bool> {
         match expression {
-            Expression::Name(name) => truths.contains(&&**name),
-            Expression::Call(call) if &*call.function == "!_" => !is_true(&call.arguments[0], truths),
+            Expression::Name(name) => truths[usize::from(&**name == "b")],
+            Expression::Call(call) if &*call.function == "!_" => Some(!value(&call.arguments[0], truths)?),
+            Expression::Call(call) if &*call.function == "@not_strictly_false" => {
+                Some(value(&call.arguments[0], truths) != Some(false))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -533,11 +540,16 @@ mod tests {
             .into_iter()
             .flat_map(|access| conditions.clone().map(|conditions| AccessRule { access, conditions }))
             .collect();
-        let truths: [&[&str]; 4] = [&[], &["a"], &["b"], &["a", "b"]];
-        let meets = |rule: &AccessRule, method: &str, truths: &[&str]| {
+        let all = [Some(true), Some(false), None];
+        let worlds: Vec<(&str, Truths)> = ["GET", "PUT"]
+            .into_iter()
+            .flat_map(|method| all.map(|a| (method, a)))
+            .flat_map(|(method, a)| all.map(|b| (method, [a, b])))
+            .collect();
+        let meets = |rule: &AccessRule, method: &str, truths: Truths| {
             rule.conditions.iter().all(|condition| match condition {
                 AccessCondition::Method(methods) => methods.iter().any(|m| &**m == method),
-                AccessCondition::Expression(expression) => is_true(expression, truths),
+                AccessCondition::Expression(expression) => value(expression, truths) == Some(true),
                 other => panic!("{other:?}"),
             })
         };
@@ -550,7 +562,7 @@ mod tests {
                             otherwise,
                         };
                         let clauses = allowed(&access);
-                        for (method, truths) in ["GET", "PUT"].into_iter().flat_map(|m| truths.map(|t| (m, t))) {
+                        for (method, truths) in worlds.iter().copied() {
                             let first = access.rules.iter().find(|rule| meets(rule, method, truths));
                             let meant = first.map_or(otherwise, |rule| rule.access) == Access::Allow;
                             let is_let = clauses.iter().any(|clause| lets(clause, method, truths));

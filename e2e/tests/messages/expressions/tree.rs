@@ -25,7 +25,11 @@ fn tree(expression: &Expr, last: &mut u64) -> Value {
         Expr::Call(call) => {
             let target = call.target.as_ref().map(|target| tree(&target.expr, last));
             let arguments: Vec<_> = call.args.iter().map(|argument| tree(&argument.expr, last)).collect();
-            let mut made = json!({"function": call.func_name, "args": arguments});
+            let function = match call.func_name.as_str() {
+                "possible" => "@not_strictly_false",
+                name => name,
+            };
+            let mut made = json!({"function": function, "args": arguments});
             if let Some(target) = target {
                 made["target"] = target;
             }

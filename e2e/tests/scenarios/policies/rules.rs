@@ -80,6 +80,14 @@ pub(crate) fn rules_decide_by_expressions(plane: &DataPlane) -> Result<()> {
     };
     www.answers(&post, 200)?;
 
+    // What a request doesn't have matches no rule, be it one that denies.
+    www.guard(
+        "  authorization: { defaultAction: Allow, rules: [{ action: Deny, cel: \"request.headers['x-team'] == 'red'\" }] }\n",
+    )?;
+    www.answers(&get(&red), 403)?;
+    www.answers(&get(&blue), 200)?;
+    www.answers(&get(&[]), 200)?;
+
     // What no proxy evaluates lets nobody through.
     rules(r#"{ action: Allow, cel: "['red'].exists(team, team == request.headers['x-team'])" }"#)?;
     www.closes(&get(&red), 500)?;

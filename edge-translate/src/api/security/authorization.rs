@@ -34,7 +34,7 @@ pub struct AuthorizationRule {
     /// Who sent it; every member that is set must match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub principal: Option<Box<Principal>>,
-    /// Expression in CEL over the request, which must hold.
+    /// Expression in CEL over the request, which must be true. It isn't where it reads what a request doesn't have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cel: Option<Text>,
 }

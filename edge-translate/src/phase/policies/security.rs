@@ -19,6 +19,7 @@ use crate::{
     phase::{
         backends::asked,
         gateways::filter_order::{self, ReadTooEarly},
+        header::{WHOSE_FRAMING, is_framing},
         precedence::Seniority,
         routes::is_token,
     },
@@ -368,6 +369,8 @@ fn header(area: &str, field: &str, name: Option<&str>, problems: &mut Problems) 
     let name = name?;
     if !is_token(name) || name.eq_ignore_ascii_case("host") {
         problems.add(area, format_args!("{field} {name:?} can't be set as a header"));
+    } else if is_framing(name) {
+        problems.add(area, format_args!("{field} {name} can't be set: {WHOSE_FRAMING}"));
     }
     Some(name.into())
 }

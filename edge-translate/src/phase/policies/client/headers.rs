@@ -7,8 +7,12 @@ use crate::{
         client_headers::{
             HeaderFilter, RequestIdAction, WithUnderscoresAction, XForwardedClientCert, XfccCertData, XfccForwardMode,
         },
+        string_match::StringMatchType,
     },
-    phase::policies::text_match::text_match,
+    phase::{
+        header::{WHOSE_FRAMING, is_framing},
+        policies::text_match::text_match,
+    },
 };
 use edge_ir::{
     CertificateDetail, ClientHeaders, ForwardedCertificate, ForwardedCertificateMode, HeaderMutation, OwnHeaders,
@@ -184,6 +188,9 @@ pub(super) fn mutations(what: &str, filter: Option<&HeaderFilter>, problems: &mu
             problems.add(AREA, what);
             continue;
         }
+        if name.r#type == StringMatchType::Exact {
+            check_name(what, "remove", &name.value, problems);
+        }
         edits.extend(text_match(AREA, name, problems).map(HeaderMutation::RemoveMatching));
     }
     if edits.is_empty() {
@@ -206,6 +213,8 @@ fn check_name(what: &str, verb: &str, name: &str, problems: &mut Problems) {
         );
     } else if name.eq_ignore_ascii_case("host") {
         problems.add(AREA, format_args!("{what} cannot {verb} the Host header"));
+    } else if is_framing(name) {
+        problems.add(AREA, format_args!("{what} cannot {verb} {name}: {WHOSE_FRAMING}"));
     } else {
         problems.token(AREA, what, name);
     }

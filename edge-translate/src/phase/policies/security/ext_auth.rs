@@ -10,9 +10,12 @@ use crate::{
         },
     },
     engine::reader::Reader,
-    phase::policies::{
-        services::{self, Asked},
-        traffic::Problems,
+    phase::{
+        header::{WHOSE_FRAMING, is_framing},
+        policies::{
+            services::{self, Asked},
+            traffic::Problems,
+        },
     },
 };
 use edge_ir::{
@@ -116,7 +119,15 @@ fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<(Services<'a>
             let path = path(http.path.as_deref(), http.path_override.as_deref(), problems);
             let to_backend = http.headers_to_backend.iter();
             let to_backend = to_backend
-                .map(|name| problems.token(AREA, "headersToBackend", name))
+                .map(|name| {
+                    if is_framing(name) {
+                        problems.add(
+                            AREA,
+                            format_args!("headersToBackend {name} can't be set: {WHOSE_FRAMING}"),
+                        );
+                    }
+                    problems.token(AREA, "headersToBackend", name)
+                })
                 .collect();
             let how = AuthService::Http { path, to_backend };
             Some((http.services(), how, AppProtocol::Http1))

@@ -239,7 +239,12 @@ fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Re
         .as_deref()
         .and_then(|i| i.header.as_deref())
     {
-        admissible::field_name(header).map_err(|why| format!("header \"{header}\" can't be injected: {why}"))?;
+        let check = match header {
+            name if name.eq_ignore_ascii_case("host") => Err("the host is set by urlRewrite.hostname".to_owned()),
+            name if header::is_framing(name) => Err(header::WHOSE_FRAMING.to_owned()),
+            name => admissible::field_name(name),
+        };
+        check.map_err(|why| format!("header \"{header}\" can't be injected: {why}"))?;
     }
     if let Some(Err(why)) = credential::credential(c.reader, filter) {
         return Err(why);

@@ -259,6 +259,8 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
                 "Header: \"{name}\". The {filter} filter cannot remove the Host header or headers with a '/' or ':' character in them."
             );
             c.fail("UnsupportedValue", message);
+        } else if header::is_framing(name) {
+            c.fail("UnsupportedValue", framing(filter, "remove", name));
         } else if admissible::field_name(name).is_err() {
             c.admit("name of a header to remove", name, admissible::field_name(name));
         } else if !edits.remove.iter().any(|n| n.eq_ignore_ascii_case(name)) {
@@ -282,10 +284,18 @@ pub(super) fn header_error(header: &HttpHeader, flaw: Flaw, action: &str, side: 
                 "Header: \"{name}\". The {filter} filter cannot {action} the Host header or headers with a '/' or ':' character in them.{hint}"
             )
         }
+        Flaw::Framing => framing(filter, action, name),
         Flaw::Name | Flaw::Value => {
             format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value.")
         }
     }
+}
+
+fn framing(filter: &str, action: &str, name: &str) -> String {
+    format!(
+        "Header: \"{name}\". The {filter} filter cannot {action} it: {}.",
+        header::WHOSE_FRAMING
+    )
 }
 
 /// Later filters of a kind add to earlier ones; the first `set` of a name wins.

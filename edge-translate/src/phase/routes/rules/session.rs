@@ -4,7 +4,10 @@
 //! (`routes/bound/joined`).
 
 use super::{Compilation, Effect, RuleParts, admissible, destination};
-use crate::api::{CookieLifetime, CookieSession, DurationText, SessionPersistence, SessionPersistenceType as Type};
+use crate::{
+    api::{CookieLifetime, CookieSession, DurationText, SessionPersistence, SessionPersistenceType as Type},
+    phase::header::is_framing,
+};
 use edge_ir::{Session, SessionCookie, Timeout};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -115,7 +118,9 @@ fn header(c: &mut Compilation<'_, '_>, wanted: &SessionPersistence) -> Option<st
         .map(|h| &*h.name)
         .or(wanted.session_name.as_deref());
     match written {
-        Some(name) if admissible::field_name(name).is_ok() => Some(name.to_ascii_lowercase().into()),
+        Some(name) if admissible::field_name(name).is_ok() && !is_framing(name) => {
+            Some(name.to_ascii_lowercase().into())
+        }
         Some(name) => {
             c.fail(
                 "UnsupportedValue",

@@ -14,7 +14,7 @@ use crate::{
     engine::reader::Reader,
     phase::{
         body,
-        header::{self, Flaw},
+        header::{self, Flaw, WHOSE_FRAMING},
         policies::text_match::text_match,
         routes::rules::{field_name, is_token},
     },
@@ -155,6 +155,7 @@ fn edits(headers: &ResponseHeaders, problems: &mut Problems) -> HeaderEdits {
     let mut list = |list: &[HttpHeader]| {
         header::edits(list, |HttpHeader { name, value }, flaw| match flaw {
             Flaw::Reserved if name.eq_ignore_ascii_case("host") => problems.add(AREA, "a response has no header Host"),
+            Flaw::Framing => problems.add(AREA, format_args!("header {name}: {WHOSE_FRAMING}")),
             Flaw::Name if is_token(name) => {
                 let why = field_name(name).err().unwrap_or_default();
                 problems.add(AREA, format_args!("header {name}: {why}"));
