@@ -1,5 +1,7 @@
 //! Secrets: certificates with keys, and what a peer's certificate must meet.
 
+mod authority;
+mod revocation;
 #[cfg(test)]
 mod tests;
 
@@ -18,14 +20,16 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CertificateValidationContext, GenericSecret, SdsSecretConfig, Secret as ProtoSecret, TlsCertificate,
 };
 use prost::Message;
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::der_parser::oid::Oid;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use self::authority::Authorities;
+pub(super) use self::authority::{Authority, Period, may_sign};
+pub use self::revocation::RevocationList;
 use crate::compile::field::{At, Rejection, fields, truth};
 use crate::compile::files::{self, Files};
 use crate::compile::header::string_condition;
@@ -161,13 +165,13 @@ impl fmt::Debug for SecretKind {
 #[derive(Debug, Default)]
 pub struct Validation {
     /// Trust anchors; `None`: the chain is not verified.
-    pub roots: Option<Arc<RootCertStore>>,
+    pub roots: Option<Arc<Authorities>>,
     /// What becomes of a certificate that doesn't meet all this.
     pub trust: Trust,
     /// A certificate may be out of date.
     pub accepts_expired: bool,
     /// Revocation lists.
-    pub crls: Vec<CertificateRevocationListDer<'static>>,
+    pub crls: Vec<Arc<RevocationList>>,
     /// Only the peer's own certificate is looked for in them.
     pub crls_of_leaf: bool,
     /// One of them must match a subject alternative name; empty: any name.
@@ -364,7 +368,7 @@ pub(super) fn requirements(
         None => None,
         Some(pem) => {
             hash ^= xxh3_64(&pem).rotate_left(1);
-            Some(Arc::new(root_store(&at_ca, &pem)?))
+            Some(Arc::new(Authorities::read(&at_ca, &pem)?))
         }
     };
     let mut crls = Vec::new();
@@ -372,9 +376,7 @@ pub(super) fn requirements(
         let at = at.field("crl");
         let pem = files::bytes(&at, source, files)?;
         hash ^= xxh3_64(&pem).rotate_left(2);
-        crls = CertificateRevocationListDer::pem_slice_iter(&pem)
-            .collect::<Result<_, _>>()
-            .map_err(|error| at.error(format!("is not PEM: {error}")))?;
+        crls = RevocationList::read(&at, &pem)?.into_iter().map(Arc::new).collect();
     }
     let names = name_conditions(at, match_typed_subject_alt_names, match_subject_alt_names)?;
     let validation = Validation {
@@ -388,20 +390,6 @@ pub(super) fn requirements(
         key_hashes: digests(&at.field("verify_certificate_spki"), verify_certificate_spki, base64)?,
     };
     Ok((validation, hash))
-}
-
-fn root_store(at: &At<'_>, pem: &[u8]) -> Result<RootCertStore, Rejection> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| at.error(format!("is not PEM: {error}")))?;
-        roots
-            .add(certificate)
-            .map_err(|error| at.error(format!("holds an unusable certificate: {error}")))?;
-    }
-    if roots.is_empty() {
-        return Err(at.error("holds no certificate"));
-    }
-    Ok(roots)
 }
 
 fn name_conditions(

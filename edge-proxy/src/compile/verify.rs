@@ -4,22 +4,25 @@
 //! compares the server name by itself. rustls' web verifier always does. Signatures of the handshake are checked by
 //! rustls in every case.
 
+mod chain;
 mod client;
 mod names;
 mod signatures;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::CryptoProvider;
+use rustls::client::{ResolvesClientCert, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use self::chain::{Chain, Purpose};
 use self::names::subject_alt_names;
 use crate::compile::secret::{NameKind, Trust, Validation};
 pub(super) use crate::compile::verify::client::ClientVerifier;
@@ -29,6 +32,8 @@ pub(super) use crate::compile::verify::signatures::{HandshakeCheck, Signatures};
 #[derive(Debug)]
 pub(super) struct ServerVerifier {
     handshake: HandshakeCheck,
+    /// The way to an authority; `None` where nobody is trusted by name.
+    chain: Option<Chain>,
     validations: Vec<Arc<Validation>>,
     verify_sni: bool,
 }
@@ -36,6 +41,7 @@ pub(super) struct ServerVerifier {
 impl ServerVerifier {
     pub(super) fn new(handshake: HandshakeCheck, validations: Vec<Arc<Validation>>, verify_sni: bool) -> Self {
         Self {
+            chain: Chain::new(handshake.provider(), &validations),
             handshake,
             validations,
             verify_sni,
@@ -55,24 +61,11 @@ impl ServerCertVerifier for ServerVerifier {
         if is_taken_unverified(&self.validations) {
             return Ok(ServerCertVerified::assertion());
         }
-        let parsed = ParsedCertificate::try_from(end_entity)?;
-        let now = time_of_check(&self.validations, end_entity, now)?;
-        if let Some(roots) = self.validations.iter().find_map(|validation| validation.roots.as_ref()) {
-            let algorithms = self.handshake.provider().signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)?;
-            if self.validations.iter().any(|validation| !validation.crls.is_empty()) {
-                check_revocation(
-                    self.handshake.provider(),
-                    roots,
-                    &self.validations,
-                    end_entity,
-                    intermediates,
-                    now,
-                )?;
-            }
+        if let Some(chain) = &self.chain {
+            chain.verify(end_entity, intermediates, now, Purpose::Server)?;
         }
         if self.verify_sni {
-            verify_server_name(&parsed, server_name)?;
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
         }
         check_contents(&self.validations, end_entity)?;
         Ok(ServerCertVerified::assertion())
@@ -101,60 +94,11 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// Chains with revocation lists go through the web verifier with a name from the certificate itself, because that is
-/// where rustls checks lists.
-fn check_revocation(
-    provider: &Arc<CryptoProvider>,
-    roots: &Arc<RootCertStore>,
-    validations: &[Arc<Validation>],
-    end_entity: &CertificateDer<'_>,
-    intermediates: &[CertificateDer<'_>],
-    now: UnixTime,
-) -> Result<(), Error> {
-    let names = subject_alt_names(end_entity)?;
-    let name = names
-        .iter()
-        .filter(|(kind, _)| *kind == NameKind::Dns)
-        .find_map(|(_, name)| ServerName::try_from(name.replace('*', "revocation")).ok())
-        .ok_or(Error::InvalidCertificate(CertificateError::NotValidForName))?;
-    let crls = validations
-        .iter()
-        .flat_map(|validation| validation.crls.iter().cloned());
-    let builder =
-        rustls::client::WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).with_crls(crls);
-    let builder = if validations.iter().any(|validation| validation.crls_of_leaf) {
-        builder.only_check_end_entity_revocation()
-    } else {
-        builder
-    };
-    let verifier = builder.build().map_err(|error| Error::General(error.to_string()))?;
-    verifier
-        .verify_server_cert(end_entity, intermediates, &name, &[], now)
-        .map(|_| ())
-}
-
 /// Whether nothing about a certificate may refuse its peer.
 fn is_taken_unverified(validations: &[Arc<Validation>]) -> bool {
     validations
         .iter()
         .any(|validation| validation.trust == Trust::Unverified)
-}
-
-/// The time by which a certificate is judged: now, or where it may be out of date a time at which it is not.
-fn time_of_check(
-    validations: &[Arc<Validation>],
-    certificate: &CertificateDer<'_>,
-    now: UnixTime,
-) -> Result<UnixTime, Error> {
-    if !validations.iter().any(|validation| validation.accepts_expired) {
-        return Ok(now);
-    }
-    let (_, parsed) = parse(certificate)?;
-    let validity = parsed.validity();
-    let at = |time: i64| u64::try_from(time).unwrap_or(0);
-    let (first, last) = (at(validity.not_before.timestamp()), at(validity.not_after.timestamp()));
-    let nearest = now.as_secs().max(first).min(last);
-    Ok(UnixTime::since_unix_epoch(std::time::Duration::from_secs(nearest)))
 }
 
 /// Names and digests. Envoy accepts a certificate when one of the digests fits, of either kind; names come on top.
@@ -189,11 +133,19 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<(&'a [u8], X509Certi
     X509Certificate::from_der(certificate).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Chooses a server certificate: the first whose names cover the server name of the client hello and whose key the
-/// client can use, else the first that it can use.
+/// Chooses a server certificate among those whose key the client can use: the first that has the server name of the client
+/// hello, else the first of which a wildcard covers it, else the first.
 #[derive(Debug)]
 pub(super) struct CertificateChoice {
     certificates: Vec<Arc<CertifiedKey>>,
+}
+
+/// How well a certificate fits a server name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Not,
+    ByWildcard,
+    ByName,
 }
 
 impl CertificateChoice {
@@ -209,16 +161,25 @@ impl ResolvesServerCert for CertificateChoice {
         }
         let usable = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(hello.signature_schemes()).is_some();
         let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
-        let covers = |certified: &&Arc<CertifiedKey>| {
-            let Some(name) = &name else { return false };
-            let leaf = certified
-                .cert
-                .first()
-                .and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
-            leaf.is_some_and(|leaf| verify_server_name(&leaf, name).is_ok())
-        };
-        let chosen = self.certificates.iter().filter(usable).find(covers);
-        chosen.or_else(|| self.certificates.iter().find(usable)).cloned()
+        let fits = |certified: &&Arc<CertifiedKey>| name.as_ref().map_or(Fit::Not, |name| fit(certified, name));
+        // Of equals `max_by_key` would give the last.
+        self.certificates.iter().filter(usable).rev().max_by_key(fits).cloned()
+    }
+}
+
+fn fit(certified: &CertifiedKey, name: &ServerName<'_>) -> Fit {
+    let Some(leaf) = certified.cert.first() else {
+        return Fit::Not;
+    };
+    let covers = ParsedCertificate::try_from(leaf).is_ok_and(|leaf| verify_server_name(&leaf, name).is_ok());
+    if !covers {
+        return Fit::Not;
+    }
+    let wanted = name.to_str();
+    let has = |(kind, known): &(NameKind, String)| *kind == NameKind::Dns && known.eq_ignore_ascii_case(&wanted);
+    match subject_alt_names(leaf).is_ok_and(|names| names.iter().any(has)) {
+        true => Fit::ByName,
+        false => Fit::ByWildcard,
     }
 }
 

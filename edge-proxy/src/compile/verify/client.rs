@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-use super::{HandshakeCheck, check_contents, is_taken_unverified, time_of_check};
+use super::chain::{Chain, Purpose};
+use super::{HandshakeCheck, check_contents, is_taken_unverified};
 use crate::compile::field::{At, Rejection};
 use crate::compile::secret::Validation;
 
@@ -18,7 +17,9 @@ use crate::compile::secret::Validation;
 pub(in crate::compile) struct ClientVerifier {
     handshake: HandshakeCheck,
     /// The way to an authority; `None` where a digest alone says who is meant, or nothing does.
-    chain: Option<Arc<dyn ClientCertVerifier>>,
+    chain: Option<Chain>,
+    /// The authorities' names, a hint for clients.
+    subjects: Vec<DistinguishedName>,
     validations: Vec<Arc<Validation>>,
     presence: Presence,
 }
@@ -42,22 +43,21 @@ impl ClientVerifier {
             return Ok(None);
         }
         let unverified = is_taken_unverified(&validations);
-        let roots = validations.iter().find_map(|validation| validation.roots.clone());
+        let chain = Chain::new(handshake.provider(), &validations);
         let pinned = validations
             .iter()
             .any(|validation| !(validation.hashes.is_empty() && validation.key_hashes.is_empty()));
-        if roots.is_none() && !pinned && !unverified {
+        if chain.is_none() && !pinned && !unverified {
             return Err(at.error("asking for client certificates needs a trusted_ca to verify them"));
         }
-        let chain = match roots {
-            Some(roots) => Some(chain(at, handshake.provider(), roots, &validations)?),
-            None => None,
-        };
         // As in Envoy, names and digests are met by a certificate alone, and a client may always come without one where
         // any would do. Where one is required none is ever excused.
         let demanded = !unverified && validations.iter().any(|validation| validation.demands());
         Ok(Some(Self {
             handshake,
+            subjects: chain
+                .as_ref()
+                .map_or_else(Vec::new, |chain| chain.authorities().store().subjects()),
             chain,
             validations,
             presence: if required || demanded {
@@ -67,24 +67,6 @@ impl ClientVerifier {
             },
         }))
     }
-}
-
-fn chain(
-    at: &At<'_>,
-    provider: &Arc<CryptoProvider>,
-    roots: Arc<RootCertStore>,
-    validations: &[Arc<Validation>],
-) -> Result<Arc<dyn ClientCertVerifier>, Rejection> {
-    let crls = validations
-        .iter()
-        .flat_map(|validation| validation.crls.iter().cloned());
-    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).with_crls(crls);
-    let builder = if validations.iter().any(|validation| validation.crls_of_leaf) {
-        builder.only_check_end_entity_revocation()
-    } else {
-        builder
-    };
-    builder.build().map_err(|error| at.error(error.to_string()))
 }
 
 impl ClientCertVerifier for ClientVerifier {
@@ -97,7 +79,7 @@ impl ClientCertVerifier for ClientVerifier {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.chain.as_ref().map_or(&[], |chain| chain.root_hint_subjects())
+        &self.subjects
     }
 
     fn verify_client_cert(
@@ -110,8 +92,7 @@ impl ClientCertVerifier for ClientVerifier {
             return Ok(ClientCertVerified::assertion());
         }
         if let Some(chain) = &self.chain {
-            let now = time_of_check(&self.validations, end_entity, now)?;
-            chain.verify_client_cert(end_entity, intermediates, now)?;
+            chain.verify(end_entity, intermediates, now, Purpose::Client)?;
         }
         check_contents(&self.validations, end_entity)?;
         Ok(ClientCertVerified::assertion())

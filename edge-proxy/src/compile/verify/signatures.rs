@@ -4,10 +4,16 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+    verify_tls13_signature_with_raw_key,
+};
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
-use rustls::{DigitallySignedStruct, Error, PeerIncompatible, SignatureAlgorithm, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, PeerIncompatible, SignatureAlgorithm, SignatureScheme};
+
+use webpki::RawPublicKeyEntity;
 
 use crate::compile::field::{At, Rejection};
 
@@ -132,7 +138,10 @@ impl HandshakeCheck {
     ) -> Result<HandshakeSignatureValid, Error> {
         self.check_scheme(signature.scheme)?;
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        match own_key(certificate)? {
+            Some(key) => verify_by_key(&key, message, signature, algorithms),
+            None => verify_tls12_signature(message, certificate, signature, algorithms),
+        }
     }
 
     /// Verifies a signature of TLS 1.3.
@@ -144,7 +153,10 @@ impl HandshakeCheck {
     ) -> Result<HandshakeSignatureValid, Error> {
         self.check_scheme(signature.scheme)?;
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        match own_key(certificate)? {
+            Some(key) => verify_tls13_signature_with_raw_key(message, &key, signature, algorithms),
+            None => verify_tls13_signature(message, certificate, signature, algorithms),
+        }
     }
 
     /// rustls leaves it to verifiers whether a peer uses what it was offered.
@@ -153,5 +165,35 @@ impl HandshakeCheck {
             Some(allowed) if !allowed.contains(&scheme) => Err(PeerIncompatible::NoSignatureSchemesInCommon.into()),
             _ => Ok(()),
         }
+    }
+}
+
+/// The key of a certificate that rustls doesn't read: one of version 1, or with an extension that nobody knows. Whether such a
+/// one is accepted has been said before; here its peer proves that it has the key.
+fn own_key(certificate: &CertificateDer<'_>) -> Result<Option<SubjectPublicKeyInfoDer<'static>>, Error> {
+    if ParsedCertificate::try_from(certificate).is_ok() {
+        return Ok(None);
+    }
+    let (_, parsed) = super::parse(certificate)?;
+    Ok(Some(parsed.public_key().raw.to_vec().into()))
+}
+
+/// A signature of TLS 1.2, whose schemes name no curve (RFC 8446 §4.2.3): the first algorithm that is of the key's kind.
+fn verify_by_key(
+    key: &SubjectPublicKeyInfoDer<'_>,
+    message: &[u8],
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    let bad = Error::InvalidCertificate(CertificateError::BadSignature);
+    let key = RawPublicKeyEntity::try_from(key).map_err(|_| bad.clone())?;
+    let known = algorithms
+        .mapping
+        .iter()
+        .find(|(scheme, _)| *scheme == signature.scheme);
+    let mut possible = known.into_iter().flat_map(|(_, algorithms)| algorithms.iter());
+    match possible.any(|algorithm| key.verify_signature(*algorithm, message, signature.signature()).is_ok()) {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(bad),
     }
 }
