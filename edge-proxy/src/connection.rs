@@ -7,7 +7,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod peer;
-mod terms;
+pub(crate) mod terms;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use http::HeaderValue;
+use tokio::sync::Notify;
 
 use crate::clock::{Kind, Timer};
 use crate::config::access::Facts;
@@ -76,6 +77,8 @@ pub(crate) struct Connection {
     followed: Cell<u64>,
     /// What serves it is no part of the configuration any more.
     left: Cell<bool>,
+    /// Tells tunnels that.
+    abandoned: Notify,
     accepted: Instant,
     /// The client's address.
     pub(crate) peer: SocketAddr,
@@ -157,6 +160,7 @@ impl Connection {
             terms: RefCell::new(Rc::new(Terms { listener, http })),
             followed: Cell::new(0),
             left: Cell::new(false),
+            abandoned: Notify::new(),
             accepted: since,
             peer,
             peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),

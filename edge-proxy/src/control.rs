@@ -81,6 +81,8 @@ pub struct Control {
     resolvers: Resolvers,
     watches: Watches,
     files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
+    /// What is wrong with those that can't be used, which is said once.
+    unusable: RefCell<BTreeMap<SecretKey, String>>,
     of_servers: watch::Sender<OfServers>,
     progress: Cell<Progress>,
     accepting: Cell<bool>,
@@ -104,6 +106,7 @@ impl Control {
             resolvers: Resolvers::default(),
             watches: Watches::default(),
             files: RefCell::new(BTreeMap::new()),
+            unusable: RefCell::new(BTreeMap::new()),
             of_servers: watch::Sender::default(),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
@@ -364,31 +367,35 @@ impl Control {
     fn reload(&self, files: &[SecretKey]) {
         for key in files {
             let SecretKey::File { path, name } = key else { continue };
-            let hash = std::fs::read(path).map(|bytes| xxh3_64(&bytes)).unwrap_or(0);
-            let known = self
-                .files
-                .borrow()
-                .get(key)
-                .filter(|(known, _)| *known == hash)
-                .map(|(_, secret)| secret.clone());
-            let secret = match known {
-                Some(secret) => secret,
-                None => match read_apart(path, name) {
-                    Ok(secret) => secret,
-                    Err(error) => {
-                        tracing::error!(path, name, error, "cannot read a secret");
-                        continue;
-                    }
-                },
-            };
-            // The certificates that it names are read in here.
-            match self.assembly.borrow_mut().put_secret_message(key.clone(), &secret) {
-                Ok(()) => {
-                    self.files.borrow_mut().insert(key.clone(), (hash, secret));
+            let mut unusable = self.unusable.borrow_mut();
+            match self.reload_one(key, path, name) {
+                Ok(()) => drop(unusable.remove(key)),
+                Err(error) if unusable.get(key) == Some(&error) => {}
+                Err(error) => {
+                    tracing::error!(path, name, error, "cannot use a secret");
+                    unusable.insert(key.clone(), error);
                 }
-                Err(error) => tracing::error!(path, name, %error, "cannot use a secret"),
             }
         }
+    }
+
+    fn reload_one(&self, key: &SecretKey, path: &str, name: &str) -> Result<(), String> {
+        let hash = std::fs::read(path).map(|bytes| xxh3_64(&bytes)).unwrap_or(0);
+        let known = self
+            .files
+            .borrow()
+            .get(key)
+            .filter(|(known, _)| *known == hash)
+            .map(|(_, secret)| secret.clone());
+        let secret = match known {
+            Some(secret) => secret,
+            None => read_apart(path, name)?,
+        };
+        // The certificates that it names are read in here.
+        let put = self.assembly.borrow_mut().put_secret_message(key.clone(), &secret);
+        put.map_err(|error| error.to_string())?;
+        self.files.borrow_mut().insert(key.clone(), (hash, secret));
+        Ok(())
     }
 
     /// Where answers of DNS go, for as long as we are there.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub(crate) mod ads;
 mod connect;
+pub(crate) mod files;
 pub(crate) mod sds;
 
 /// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.

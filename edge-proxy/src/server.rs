@@ -24,7 +24,7 @@ use crate::config::Snapshot;
 use crate::config::metrics::Sink;
 use crate::config::zones::LocalProxies;
 use crate::control::{Control, Publishers, binding};
-use crate::discovery::{ads, sds};
+use crate::discovery::{ads, files, sds};
 use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
 use crate::metrics::Pushing;
@@ -137,6 +137,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
         }
         None => control.settle(),
     }
+    tokio::task::spawn_local(files::follow(control.clone()));
     tokio::task::spawn_local(sds::follow(control.clone(), bootstrap.node.clone()));
     tokio::task::spawn_local(binding::follow(control.clone()));
     tracing::info!(workers, admin = ?admin_address, "started");

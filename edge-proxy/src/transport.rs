@@ -7,7 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -55,10 +57,27 @@ impl Transport {
         }
     }
 
+    /// Has the connection end as one that broke when it is dropped (RFC 9293 §3.6): whoever takes the end of a stream for the end
+    /// of a message must not take what came for all of it. What waits to be sent is dropped with it.
+    pub(crate) fn break_off(&self) {
+        match self {
+            Self::Tcp(stream) => break_off(stream),
+            Self::ServerTls(stream) => break_off(stream.get_ref().0),
+            Self::ClientTls(stream) => stream.get_ref().0.break_off(),
+            // Has no such end.
+            Self::Unix(_) => {}
+        }
+    }
+
     /// True when what was written may still wait for a flush.
     pub(crate) fn holds_back(&self) -> bool {
         matches!(self, Self::ServerTls(_) | Self::ClientTls(_))
     }
+}
+
+fn break_off(stream: &TcpStream) {
+    // A connection that is gone already can't be told, and needn't.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 impl AsyncRead for Transport {

@@ -14,6 +14,8 @@ mod floods;
 mod idle;
 #[path = "ads/memory.rs"]
 mod memory;
+#[path = "ads/secret_files.rs"]
+mod secret_files;
 #[path = "ads/secrets.rs"]
 mod secrets;
 #[path = "ads/support.rs"]

@@ -8,10 +8,14 @@
 
 #[path = "streams/health.rs"]
 mod health;
+#[path = "streams/leaving.rs"]
+mod leaving;
 #[path = "streams/limit.rs"]
 mod limit;
 #[path = "streams/passthrough.rs"]
 mod passthrough;
+#[path = "streams/resets.rs"]
+mod resets;
 #[path = "streams/support.rs"]
 mod support;
 #[path = "streams/tcp.rs"]

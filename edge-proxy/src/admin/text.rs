@@ -84,6 +84,7 @@ fn flags(host: &Host) -> String {
         (vital(Flag::FailedCheck), "/failed_active_hc"),
         (vital(Flag::Ejected), "/failed_outlier_check"),
         (host.health == Health::Unhealthy, "/failed_eds_health"),
+        (host.health == Health::Draining, "/eds_status_draining"),
         (vital(Flag::DegradedCheck), "/degraded_active_hc"),
         (host.health == Health::Degraded, "/degraded_eds_health"),
         (vital(Flag::PendingCheck), "/pending_active_hc"),
@@ -99,6 +100,7 @@ fn health_json(host: &Host) -> Value {
         Health::Healthy => "HEALTHY",
         Health::Degraded => "DEGRADED",
         Health::Unhealthy => "UNHEALTHY",
+        Health::Draining => "DRAINING",
     };
     let mut status = json!({ "eds_health_status": health });
     for (flag, name) in [

@@ -27,7 +27,7 @@ use crate::message::outgoing::{Extras, Outgoing};
 use crate::message::whole::Whole;
 use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::connect::Speak;
-use crate::upstream::limits::below;
+use crate::upstream::limits::may_begin;
 use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, retry};
 
 /// An answer longer than this is none.
@@ -79,21 +79,23 @@ async fn persist(
     timer: &Timer,
 ) -> Result<Told, Fault> {
     let mut attempt = 1;
+    let mut retrying = None;
     loop {
         timer.set(Kind::PerTry, upstreams.worker.clock.now(), policy.per_try_timeout);
         let outcome = once(upstreams, snapshot, question.clone(), timer).await;
         timer.clear(Kind::PerTry);
+        drop(retrying.take());
         let is_wanted = match &outcome {
             Ok(told) => retry::wants_response(policy, told.status, &told.fields),
             Err(fault) => retry::wants_fault(policy, *fault),
         };
-        let retrying = snapshot
+        retrying = snapshot
             .cluster(question.cluster)
             .filter(|_| is_wanted && attempt <= policy.max_retries)
             .and_then(|entry| begin_again(upstreams, entry));
-        let Some(_retrying) = retrying else {
+        if retrying.is_none() {
             return outcome;
-        };
+        }
         let mut pause = pin!(tokio::time::sleep(retry::pause(
             policy,
             attempt,
@@ -109,7 +111,7 @@ async fn persist(
 }
 
 /// A place among the retries of a cluster, which is counted; `None` when there is none left.
-pub(super) fn begin_again<'a>(upstreams: &'a Upstreams, entry: &ClusterEntry) -> Option<Retrying<'a>> {
+pub(super) fn begin_again(upstreams: &Upstreams, entry: &ClusterEntry) -> Option<Retrying> {
     let worker = &upstreams.worker;
     let retrying = upstreams.balancers.begin_retry(entry, worker.shared.workers)?;
     entry.cluster.stats.cells(worker.index).upstream_rq_retry.inc();
@@ -173,16 +175,8 @@ pub(crate) async fn reach(
     let entry = snapshot
         .cluster(cluster)
         .ok_or(Fault::NoCluster(StatusCode::SERVICE_UNAVAILABLE))?;
-    let limit = entry.cluster.limits.max_requests;
-    let cells = entry.cluster.stats.cells(upstreams.worker.index);
-    if !below(
-        &entry.cluster,
-        upstreams.worker.index,
-        upstreams.worker.shared.workers,
-        limit,
-        |cells| &cells.upstream_rq_active,
-    ) {
-        cells.upstream_rq_pending_overflow.inc();
+    let workers = upstreams.worker.shared.workers;
+    if !may_begin(&entry.cluster, upstreams.worker.index, workers) {
         return Err(Fault::Overflow);
     }
     let host = upstreams
@@ -192,21 +186,25 @@ pub(crate) async fn reach(
     let apart = Apart::of(&entry.cluster, authority, None);
     let pool = upstreams.pool(entry, host, apart);
     let speak = Speak::of(&entry.cluster, protocol);
-    let lease = match pool
+    let fresh = pool
         .checkout(speak)
-        .filter(|lease| !lease.may_be_stale(upstreams.worker.clock.recent()))
-    {
-        Some(lease) => lease,
+        .filter(|lease| !lease.may_be_stale(upstreams.worker.clock.recent()));
+    if let Some(lease) = fresh {
+        return Ok((lease, RequestGuard::new(&pool)));
+    }
+    let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
+    let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+        Poll::Ready(opened) => Poll::Ready(opened),
+        Poll::Pending => expired(timer, cx).map(Err),
+    });
+    let lease = opened.await?;
+    match RequestGuard::after_waiting(&pool, workers) {
+        Some(guard) => Ok((lease, guard)),
         None => {
-            let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
-            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
-                Poll::Ready(opened) => Poll::Ready(opened),
-                Poll::Pending => expired(timer, cx).map(Err),
-            });
-            opened.await?
+            lease.release(upstreams, &pool);
+            Err(Fault::Overflow)
         }
-    };
-    Ok((lease, RequestGuard::new(&pool)))
+    }
 }
 
 /// The content of an answer, and its trailers.

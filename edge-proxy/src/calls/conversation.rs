@@ -342,8 +342,10 @@ async fn persist(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> End
     let policy = call.retry.as_deref();
     *line.said.borrow_mut() = policy.map(|_| Vec::new());
     let mut attempt = 1;
+    let mut retrying = None;
     loop {
         let outcome = talk(upstreams, call, line).await;
+        drop(retrying.take());
         let Some(policy) = policy.filter(|policy| outcome.again && attempt <= policy.max_retries) else {
             return outcome.ending;
         };
@@ -354,9 +356,10 @@ async fn persist(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> End
         if !line.rewind() {
             return outcome.ending;
         }
-        let Some(_retrying) = begin_again(upstreams, entry) else {
+        retrying = begin_again(upstreams, entry);
+        if retrying.is_none() {
             return outcome.ending;
-        };
+        }
         tokio::time::sleep(retry::pause(policy, attempt, &upstreams.worker.random)).await;
         attempt += 1;
     }

@@ -243,6 +243,7 @@ fn health(status: i32) -> Health {
     match HealthStatus::try_from(status) {
         Ok(HealthStatus::Unknown | HealthStatus::Healthy) => Health::Healthy,
         Ok(HealthStatus::Degraded) => Health::Degraded,
+        Ok(HealthStatus::Draining) => Health::Draining,
         _ => Health::Unhealthy,
     }
 }

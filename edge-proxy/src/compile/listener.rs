@@ -493,10 +493,16 @@ impl ListenerSpec {
         let chains = self.index(
             |chain| {
                 let (mut fingerprint, mut transport) = (chain.fingerprint, chain.transport);
+                let mut settings = chain.fingerprint;
                 for key in chain.tls.iter().flat_map(DownstreamTlsSpec::secrets) {
                     let hash = secrets.get(key).map_or(0, |secret| secret.hash);
                     fingerprint = fingerprint.rotate_left(7) ^ hash;
+                }
+                // A connection that stands has nothing of a renewed certificate; who is let in is another matter.
+                for key in chain.tls.iter().filter_map(DownstreamTlsSpec::trusted) {
+                    let hash = secrets.get(key).map_or(0, |secret| secret.hash);
                     transport = transport.rotate_left(7) ^ hash;
+                    settings = settings.rotate_left(7) ^ hash;
                 }
                 for credential in &chain.credentials {
                     let hash = secrets.get(credential.secret()).map_or(0, |secret| secret.hash);
@@ -517,6 +523,7 @@ impl ListenerSpec {
                     guards: Arc::clone(&chain.guards),
                     limits: Arc::clone(&chain.limits),
                     fingerprint,
+                    settings,
                     transport,
                 }))
             },

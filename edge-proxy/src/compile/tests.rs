@@ -371,8 +371,8 @@ fn load_spills_over_as_health_falls_and_panic_uses_everyone() {
     };
     assert_eq!(load(set(&mut context, &["HEALTHY", "HEALTHY"])), [(100, 0), (0, 0)]);
     // 1.4 × 50 % healthy.
-    assert_eq!(load(set(&mut context, &["HEALTHY", "DRAINING"])), [(70, 0), (30, 0)]);
-    assert_eq!(load(set(&mut context, &["UNHEALTHY", "DRAINING"])), [(0, 0), (100, 0)]);
+    assert_eq!(load(set(&mut context, &["HEALTHY", "UNHEALTHY"])), [(70, 0), (30, 0)]);
+    assert_eq!(load(set(&mut context, &["UNHEALTHY", "TIMEOUT"])), [(0, 0), (100, 0)]);
     // Healthy hosts of any priority come first.
     assert_eq!(load(set(&mut context, &["DEGRADED", "DEGRADED"])), [(0, 0), (100, 0)]);
     let all_lost = endpoint_set(

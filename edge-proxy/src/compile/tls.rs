@@ -21,7 +21,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, truth, type_name, unpack};
 use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Validation};
 use crate::compile::verify::{CertificateChoice, ClientVerifier, HandshakeCheck, OneCertificate, ServerVerifier};
-use crate::config::tls::{Sni, TlsReports, UpstreamTls};
+use crate::config::tls::{DownstreamTls, Sni, TlsReports, UpstreamTls};
 
 use self::parameters::{Parameters, parameters};
 
@@ -156,7 +156,7 @@ pub(super) fn upstream(
     let message: UpstreamTlsContext = unpack(at, config)?;
     fields!(at, &message => UpstreamTlsContext {
         common_tls_context, sni, auto_host_sni, auto_sni_san_validation, allow_renegotiation;
-        // Renegotiation does not exist in rustls; key usage is always enforced; sessions are capped.
+        // Renegotiation does not exist in rustls; key usage is enforced where a chain is verified; sessions are capped.
         ignore max_session_keys, enforce_rsa_key_usage;
         refuse
     });
@@ -321,8 +321,13 @@ impl DownstreamTlsSpec {
         self.common.secrets()
     }
 
+    /// The secret that says which clients are let in, if it is one.
+    pub fn trusted(&self) -> Option<&SecretKey> {
+        self.common.validation_ref.as_ref()
+    }
+
     /// Adds the secrets.
-    pub fn finish(&self, at: &At<'_>, secrets: &Secrets) -> Result<Arc<ServerConfig>, Rejection> {
+    pub fn finish(&self, at: &At<'_>, secrets: &Secrets) -> Result<Arc<DownstreamTls>, Rejection> {
         let wrong = |error: rustls::Error| at.error(error.to_string());
         let validations = self.common.validations(at, secrets)?;
         let parameters = &self.common.parameters;
@@ -339,7 +344,7 @@ impl DownstreamTlsSpec {
         let mut config = builder.with_cert_resolver(Arc::new(CertificateChoice::new(certificates)));
         config.alpn_protocols = self.common.alpn.clone();
         self.resumption.apply(&mut config).map_err(wrong)?;
-        Ok(Arc::new(config))
+        Ok(Arc::new(DownstreamTls::new(config)))
     }
 }
 

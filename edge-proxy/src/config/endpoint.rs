@@ -77,7 +77,10 @@ impl Host {
     /// What configuration, checks and traffic say together.
     pub fn health(&self) -> Health {
         let vitals = &self.vitals;
-        if self.health == Health::Unhealthy || vitals.has(Flag::FailedCheck) || vitals.has(Flag::Ejected) {
+        if matches!(self.health, Health::Unhealthy | Health::Draining)
+            || vitals.has(Flag::FailedCheck)
+            || vitals.has(Flag::Ejected)
+        {
             Health::Unhealthy
         } else if self.health == Health::Degraded || vitals.has(Flag::DegradedCheck) {
             Health::Degraded
@@ -88,7 +91,7 @@ impl Host {
 
     /// Whether it doesn't count as a host at all yet, or any more.
     pub fn is_excluded(&self) -> bool {
-        self.vitals.has(Flag::PendingCheck) || self.vitals.has(Flag::Excluded)
+        self.health == Health::Draining || self.vitals.has(Flag::PendingCheck) || self.vitals.has(Flag::Excluded)
     }
 }
 
@@ -99,8 +102,10 @@ pub enum Health {
     Healthy,
     /// Used when there are not enough healthy ones.
     Degraded,
-    /// Not used for new requests (unhealthy, draining, timeout).
+    /// Not used for new requests (unhealthy, timeout).
     Unhealthy,
+    /// The same, for a host that takes its leave: as it isn't ill, others needn't stand in for it.
+    Draining,
 }
 
 /// All endpoints of a cluster.
@@ -206,7 +211,7 @@ impl EndpointSet {
             match host.health() {
                 Health::Healthy => healthy += 1,
                 Health::Degraded => degraded += 1,
-                Health::Unhealthy => {}
+                Health::Unhealthy | Health::Draining => {}
             }
             excluded += i64::from(host.is_excluded());
         }

@@ -22,6 +22,7 @@ use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
 pub use crate::config::timeouts::DownstreamTimeouts;
+use crate::config::tls::DownstreamTls;
 use crate::config::tracing::Tracing;
 use crate::config::{ClusterId, RouteTableId};
 use crate::proxy_protocol::Version;
@@ -195,7 +196,7 @@ pub struct FilterChain {
     /// Its name, may be empty.
     pub name: Arc<str>,
     /// TLS termination with certificates and ALPN; `None` is cleartext.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<Arc<DownstreamTls>>,
     /// What is done with the bytes.
     pub network: Network,
     /// Rules that must all let a connection in.
@@ -204,8 +205,11 @@ pub struct FilterChain {
     pub limits: Arc<[ConnectionLimit]>,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
-    /// Hash of its transport and its guards alone: of the TLS settings with their secrets, and of rules. A connection that was accepted by one may be
-    /// served by another with the same.
+    /// Hash of its settings with the secret that says who is let in: what was agreed with a peer holds on when a certificate is
+    /// renewed.
+    pub settings: u64,
+    /// Hash of its transport and its guards alone: of the TLS settings with the secret that says who is let in, and of rules.
+    /// A connection that was accepted by one may be served by another with the same.
     pub transport: u64,
 }
 

@@ -1,10 +1,49 @@
-//! TLS towards backends. (TLS towards clients is a `rustls::ServerConfig` in the filter chain.)
+//! TLS towards clients and towards backends.
 
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
+use rustls::server::ClientHello;
 
 pub use crate::fault::TlsReports;
+
+/// How to speak TLS to clients.
+#[derive(Debug)]
+pub struct DownstreamTls {
+    agreeing: Arc<ServerConfig>,
+    /// The same for clients that offer none of our protocols. rustls would refuse them, as RFC 7301 §3.2 wants it; BoringSSL goes
+    /// on without an answer, and so does Envoy: HTTP/1.0 and probes by TLS itself are served.
+    silent: Arc<ServerConfig>,
+}
+
+impl DownstreamTls {
+    /// TLS by a configuration.
+    pub fn new(config: ServerConfig) -> Self {
+        let mut silent = config.clone();
+        silent.alpn_protocols.clear();
+        Self {
+            agreeing: Arc::new(config),
+            silent: Arc::new(silent),
+        }
+    }
+
+    /// What a client is answered by.
+    pub fn for_client(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+        let ours = &self.agreeing.alpn_protocols;
+        let agrees =
+            |mut theirs: Box<dyn Iterator<Item = &[u8]> + '_>| theirs.any(|one| ours.iter().any(|own| own == one));
+        match hello.alpn().is_none_or(|theirs| agrees(Box::new(theirs))) {
+            true => &self.agreeing,
+            false => &self.silent,
+        }
+    }
+
+    /// What those are answered by who offer one of our protocols, or none at all.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.agreeing
+    }
+}
 
 /// How to speak TLS to the hosts of a cluster.
 #[derive(Debug)]

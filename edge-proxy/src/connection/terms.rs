@@ -81,11 +81,22 @@ impl Connection {
 
     /// Nothing serves it any more. Its client hears so with the next response, or the drain time ends it.
     fn abandon(&self) {
-        self.left.set(true);
+        // Once: a configuration that goes on changing would else put the end off again and again.
+        if self.left.replace(true) {
+            return;
+        }
+        self.abandoned.notify_waiters();
         self.discourage();
         if self.protocol == Protocol::Http1 {
             let drain_time = self.worker.shared.flags.drain_time();
             self.timer.set(Kind::Drain, self.worker.clock.now(), Some(drain_time));
+        }
+    }
+
+    /// Waits until nothing serves it any more, for what no response ends.
+    pub(crate) async fn until_abandoned(&self) {
+        while !self.left.get() {
+            self.abandoned.notified().await;
         }
     }
 
@@ -108,7 +119,7 @@ impl Connection {
 }
 
 /// What listens now where a listener did.
-fn successor<'a>(listener: &Listener, snapshot: &'a Snapshot) -> Option<&'a Arc<Listener>> {
+pub(crate) fn successor<'a>(listener: &Listener, snapshot: &'a Snapshot) -> Option<&'a Arc<Listener>> {
     let mut others = snapshot.listeners.values();
     snapshot.listeners.get(&listener.name).or_else(|| {
         let address = listener.addresses.first()?;

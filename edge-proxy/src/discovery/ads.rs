@@ -22,6 +22,7 @@ use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::discovery::Backoff;
 use crate::discovery::connect::{chain, connect};
+use crate::discovery::files::LOOK_AGAIN;
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::{DeltaClient, Unusable};
@@ -34,9 +35,6 @@ const QUEUE: usize = 32;
 
 /// So long what the server sends may refer to what it doesn't: Envoy's default for `initial_fetch_timeout`.
 const INITIAL_FETCH: Duration = Duration::from_secs(15);
-
-/// How often files are looked at without which the server can't be reached.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Types of which what others refer to is asked for. Only clusters and listeners refer to anything.
 const BY_REFERENCE: &[Kind] = &[Kind::Assignment, Kind::Routes, Kind::Secret];

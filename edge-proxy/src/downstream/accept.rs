@@ -276,7 +276,7 @@ async fn serve_chosen(
                 server_name,
                 log,
             };
-            return Box::pin(tcp::serve(clients, listener, proxy, transport, arrived)).await;
+            return Box::pin(tcp::serve(clients, (listener, &chain), proxy, transport, arrived)).await;
         }
     };
     let Some((protocol, replay, transport)) = spoken(worker, &http, transport, accepted).await? else {
@@ -470,8 +470,9 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
     };
     let (transport, hello) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
+            let config = Arc::clone(tls.for_client(&start.client_hello()));
             let opening = StartHandshake::from_parts(start.accepted, start.io.into_stream());
-            let opened = opening.into_stream(Arc::clone(tls)).await;
+            let opened = opening.into_stream(config).await;
             let stream = opened.inspect_err(|_| cells.ssl_connection_error.inc())?;
             cells.ssl_handshake.inc();
             (Transport::ServerTls(Box::new(stream)), Bytes::new())

@@ -1,9 +1,10 @@
 //! Connections whose bytes are handed on as they are.
 //!
 //! What: one cluster by weight, one host of it, and two byte streams that are copied into each other. Either side may
-//! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, or
-//! when nothing moves for too long. While the process drains, or when their listener has gone, open connections go on
-//! until the drain time is over: nothing in a byte stream can ask a peer to leave.
+//! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, by which
+//! the other is told that it broke, or when nothing moves for too long. While the process drains, or when their listener has
+//! gone or would serve them by other settings, open connections go on until the drain time is over: nothing in a byte
+//! stream can ask a peer to leave.
 //! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt
 //! (of TLS that stays closed the client hello has been read, and is kept).
 
@@ -22,8 +23,9 @@ use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Host, HostAddress, HostId};
-use crate::config::listener::Listener;
+use crate::config::listener::{FilterChain, Listener};
 use crate::config::stream::TcpProxy;
+use crate::connection::terms::successor;
 use crate::downstream::Clients;
 use crate::proxy_protocol::Ends;
 use crate::stats::Counter;
@@ -50,7 +52,7 @@ pub(super) struct Arrived {
 /// Serves a connection to its last byte.
 pub(super) async fn serve(
     clients: &Clients,
-    listener: &Listener,
+    (listener, chain): (&Listener, &FilterChain),
     proxy: &TcpProxy,
     client: Transport,
     arrived: Arrived,
@@ -74,6 +76,7 @@ pub(super) async fn serve(
         timer: &timer,
         idle: proxy.idle_timeout,
         log,
+        is_broken: false,
     };
     let mut upstream = Metered {
         io: backend.transport,
@@ -83,18 +86,30 @@ pub(super) async fn serve(
         timer: &timer,
         idle: proxy.idle_timeout,
         log: None,
+        is_broken: false,
     };
     let size = listener.per_connection_buffer_limit.clamp(1, BUFFER);
     let copying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, size, size);
     let over = Deadlines {
         clients,
         listener,
+        chain,
+        server_name: arrived.server_name.as_deref(),
         timer: &timer,
         oldest: proxy.max_duration.and_then(|max| now.checked_add(max)),
     };
     match over.wait_for(copying).await {
-        Ok(copied) => copied.map(drop),
-        Err(Over::ListenerGone) => Ok(()),
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => {
+            // What broke on one side breaks on the other.
+            client.io.break_off();
+            upstream.io.break_off();
+            if let Some(log) = log.filter(|_| upstream.is_broken) {
+                log.note(|record| record.flag("UR"));
+            }
+            Err(error)
+        }
+        Err(Over::ChainGone) => Ok(()),
         Err(Over::TooOld) => {
             cells.max_downstream_connection_duration.inc();
             if let Some(log) = log {
@@ -115,13 +130,15 @@ pub(super) async fn serve(
 enum Over {
     Idle,
     TooOld,
-    ListenerGone,
+    ChainGone,
 }
 
 /// What bounds a stream.
 struct Deadlines<'a> {
     clients: &'a Clients,
     listener: &'a Listener,
+    chain: &'a FilterChain,
+    server_name: Option<&'a str>,
     timer: &'a Timer,
     oldest: Option<Instant>,
 }
@@ -133,14 +150,7 @@ impl Deadlines<'_> {
         let mut leaving = false;
         loop {
             // Looked at first, as the listener may have gone while the backend was connected to.
-            if !leaving
-                && !self
-                    .clients
-                    .worker
-                    .snapshot()
-                    .listeners
-                    .contains_key(&self.listener.name)
-            {
+            if !leaving && !self.is_served() {
                 leaving = true;
                 self.leave();
             }
@@ -148,13 +158,20 @@ impl Deadlines<'_> {
                 biased;
                 done = &mut copying => return Ok(done),
                 kind = std::future::poll_fn(|cx| self.timer.poll_expired(cx)) => return Err(match kind {
-                    Kind::Lifetime if leaving => Over::ListenerGone,
+                    Kind::Lifetime if leaving => Over::ChainGone,
                     Kind::Lifetime => Over::TooOld,
                     _ => Over::Idle,
                 }),
                 () = self.clients.listeners_changed.notified(), if !leaving => {}
             }
         }
+    }
+
+    /// Whether a chain with the same settings would take it now: who is let in and where it leads is told by these.
+    fn is_served(&self) -> bool {
+        let snapshot = self.clients.worker.snapshot();
+        let chain = successor(self.listener, &snapshot).and_then(|listener| listener.chain_for(self.server_name));
+        chain.is_some_and(|chain| chain.settings == self.chain.settings)
     }
 
     /// Shortens the life to the drain time.
@@ -276,6 +293,8 @@ struct Metered<'a> {
     idle: Option<Duration>,
     /// Of the client's side.
     log: Option<&'a StreamLog>,
+    /// Whether it failed.
+    is_broken: bool,
 }
 
 impl Metered<'_> {
@@ -294,6 +313,7 @@ impl AsyncRead for Metered<'_> {
             buf.put_slice(&self.replay.split_to(count));
             Poll::Ready(Ok(()))
         };
+        self.is_broken |= matches!(polled, Poll::Ready(Err(_)));
         if polled.is_ready() {
             let count = (buf.filled().len() - before) as u64;
             self.read.add(count);
@@ -309,6 +329,7 @@ impl AsyncRead for Metered<'_> {
 impl AsyncWrite for Metered<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.is_broken |= matches!(polled, Poll::Ready(Err(_)));
         if let Poll::Ready(Ok(count)) = &polled {
             self.written.add(*count as u64);
             if let Some(log) = self.log {

@@ -3,8 +3,8 @@
 //! What: one task per listening socket receives from clients; the first datagram of a client picks a host and opens a
 //! session with an upstream socket of its own, so that answers find their way back by the socket they come in on. The
 //! kernel keeps a client on one worker's socket (`SO_REUSEPORT` hashes both ends), so sessions need not be shared. A
-//! session ends when nothing moves for the idle timeout, when its host leaves the cluster, or with its listener; the
-//! cluster's limit on connections bounds how many there are.
+//! session ends when nothing moves for the idle timeout, when its host leaves the cluster, or with its listener; it is opened
+//! again with another host when its own has failed and the client goes on asking. The cluster's limit on connections bounds how many there are.
 //! A datagram that can't be sent on at once is dropped and counted, as any queue on its way would do; nothing waits.
 //! Deliberately absent: batched system calls, balancing per datagram, and choosing the source address of answers on a
 //! host with several (the system picks it by its routes).
@@ -17,13 +17,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tracing::debug;
 
-use crate::config::endpoint::HostId;
+use crate::config::endpoint::{Host, HostId};
 use crate::config::stream::UdpProxy;
 use crate::config::{ClusterId, Snapshot};
 use crate::downstream::Clients;
@@ -117,6 +117,11 @@ impl Sessions {
             return;
         }
         let mut open = self.open.borrow_mut();
+        if let Some(session) = open.get_mut(&client)
+            && let Some(other) = session.elsewhere(self, snapshot)
+        {
+            *session = other;
+        }
         let session = match open.get(&client) {
             Some(session) => session,
             None => match Session::open(self, snapshot, proxy, client) {
@@ -144,14 +149,18 @@ impl Sessions {
             open.clear();
             return;
         };
-        let mut hosts: FxHashMap<ClusterId, FxHashSet<HostId>> = FxHashMap::default();
+        let mut hosts: FxHashMap<ClusterId, FxHashMap<HostId, &Arc<Host>>> = FxHashMap::default();
         open.retain(|client, session| {
             let id = proxy.route.pick(client.port());
             snapshot.cluster(id).is_some_and(|entry| {
                 let hosts = hosts
                     .entry(id)
-                    .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| host.id).collect());
-                Arc::ptr_eq(session.cluster(), &entry.cluster) && hosts.contains(&session.host())
+                    .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| (host.id, host)).collect());
+                let Some(host) = hosts.get(&session.host()) else {
+                    return false;
+                };
+                session.hear_of(host);
+                Arc::ptr_eq(session.cluster(), &entry.cluster)
             })
         });
     }

@@ -45,7 +45,8 @@ pub(crate) fn host(rewrite: &HostRewrite, head: &Head, endpoint: &str) -> Option
         HostRewrite::Literal(value) => Some(value.clone()),
         HostRewrite::Endpoint if endpoint.is_empty() => None,
         HostRewrite::Endpoint => HeaderValue::from_str(endpoint).ok(),
-        HostRewrite::Header(name) => head.headers.get(name).cloned(),
+        // An empty one says nothing, as in Envoy.
+        HostRewrite::Header(name) => head.headers.get(name).filter(|value| !value.is_empty()).cloned(),
         HostRewrite::PathRegex(regex) => {
             let (path, _) = split_query(head.target.as_str());
             HeaderValue::from_str(&replace_all(regex, path)).ok()

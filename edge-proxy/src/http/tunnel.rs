@@ -112,9 +112,18 @@ impl Tunnel {
             tokio::io::copy_bidirectional(&mut client, &mut upstream).await
         };
         let mut copied = std::pin::pin!(copied);
+        // No response tells the client to leave: what is left of the connection has the drain time.
+        let worker = &exchange.connection.worker;
+        let mut abandoned = std::pin::pin!(exchange.connection.until_abandoned());
+        let mut leaves = false;
         let ended = std::future::poll_fn(|cx| {
             if let Poll::Ready(done) = copied.as_mut().poll(cx) {
                 return Poll::Ready(done.map(drop));
+            }
+            if !leaves && abandoned.as_mut().poll(cx).is_ready() {
+                leaves = true;
+                let drain_time = worker.shared.flags.drain_time();
+                watch.set(Kind::Drain, worker.clock.now(), Some(drain_time));
             }
             watch.poll_expired(cx).map(|kind| {
                 exchange.expire(kind, Some(guard.pool()));

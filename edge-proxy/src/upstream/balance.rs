@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering as Memory;
 use std::time::Instant;
@@ -34,19 +35,19 @@ mod tests;
 #[derive(Debug, Default)]
 pub(crate) struct Balancers {
     by_cluster: RefCell<Vec<Option<Place>>>,
-    retries: RefCell<FxHashMap<ClusterId, u32>>,
+    retries: Rc<RefCell<FxHashMap<ClusterId, u32>>>,
 }
 
-/// A retry in flight.
+/// A retry in flight: from its back-off until its attempt has come to something.
 #[derive(Debug)]
-pub(crate) struct Retrying<'a> {
-    balancers: &'a Balancers,
+pub(crate) struct Retrying {
+    retries: Rc<RefCell<FxHashMap<ClusterId, u32>>>,
     cluster: ClusterId,
 }
 
-impl Drop for Retrying<'_> {
+impl Drop for Retrying {
     fn drop(&mut self) {
-        if let Some(count) = self.balancers.retries.borrow_mut().get_mut(&self.cluster) {
+        if let Some(count) = self.retries.borrow_mut().get_mut(&self.cluster) {
             *count = count.saturating_sub(1);
         }
     }
@@ -176,7 +177,7 @@ impl Balancers {
 
     /// Counts a retry while the guard lives; `None` when too many are in flight. Every worker has its share of the
     /// limit, at least one: retries are rare, and not worth counters that all workers write.
-    pub(crate) fn begin_retry(&self, entry: &ClusterEntry, workers: usize) -> Option<Retrying<'_>> {
+    pub(crate) fn begin_retry(&self, entry: &ClusterEntry, workers: usize) -> Option<Retrying> {
         let share = most_retries(&entry.cluster, workers).div_ceil(workers.max(1));
         let mut retries = self.retries.borrow_mut();
         let count = retries.entry(entry.id).or_default();
@@ -185,7 +186,7 @@ impl Balancers {
         }
         *count += 1;
         Some(Retrying {
-            balancers: self,
+            retries: Rc::clone(&self.retries),
             cluster: entry.id,
         })
     }

@@ -255,7 +255,8 @@ fn server_name(tls: &UpstreamTls, target: Target<'_>, name: Option<&str>) -> io:
     };
     match &tls.sni {
         Sni::Fixed(fixed) => Ok(fixed.clone()),
-        Sni::Authority => name.map_or_else(|| Ok(address()), parse),
+        // A host that a client names and nobody can have is no fault of the backend: it is asked for none.
+        Sni::Authority => Ok(name.and_then(|name| parse(name).ok()).unwrap_or_else(address)),
         Sni::Endpoint if !target.host.hostname.is_empty() => parse(&target.host.hostname),
         Sni::Endpoint | Sni::None => Ok(address()),
     }

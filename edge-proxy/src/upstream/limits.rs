@@ -30,6 +30,17 @@ pub(crate) fn below(
     total(cluster, workers, gauge) < limit
 }
 
+/// Whether one more request may be in flight; counted where it may not.
+pub(crate) fn may_begin(cluster: &Cluster, worker: WorkerIndex, workers: usize) -> bool {
+    let is_below = below(cluster, worker, workers, cluster.limits.max_requests, |cells| {
+        &cells.upstream_rq_active
+    });
+    if !is_below {
+        cluster.stats.cells(worker).upstream_rq_pending_overflow.inc();
+    }
+    is_below
+}
+
 /// Whether another connection to a host is within the limit of connections to one.
 pub(crate) fn host_may_connect(cluster: &Cluster, host: &Host) -> bool {
     host.stats.cx_active.load(Ordering::Relaxed) < i64::from(cluster.limits.max_connections_per_host)
@@ -73,6 +84,15 @@ impl RequestGuard {
         pool.host.stats.rq_total.fetch_add(1, Ordering::Relaxed);
         pool.host.stats.rq_active.fetch_add(1, Ordering::Relaxed);
         Self { pool: Rc::clone(pool) }
+    }
+
+    /// The same for a request that has waited for its connection, in which time others may have taken its place: `None`,
+    /// counted, when too many are in flight by now.
+    pub(crate) fn after_waiting(pool: &Rc<HostPool>, workers: usize) -> Option<Self> {
+        if !may_begin(&pool.cluster, pool.worker, workers) {
+            return None;
+        }
+        Some(Self::new(pool))
     }
 
     /// The pool of its host.

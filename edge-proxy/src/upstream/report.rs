@@ -6,7 +6,8 @@ use http::{HeaderMap, StatusCode};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::Host;
 use crate::config::health::OutlierDetection;
-use crate::fault::Fault;
+use crate::config::tls::Sni;
+use crate::fault::{Fault, TlsFailure};
 use crate::vitals::Flag;
 
 /// A host has answered. `asks_to_leave` is whether it asked to be left out.
@@ -47,6 +48,8 @@ pub(crate) fn failed(cluster: &Cluster, host: &Host, fault: Fault) {
         return;
     };
     let code = match fault {
+        // Clients have chosen the name, or they would choose which hosts are ejected.
+        Fault::TlsFailure(TlsFailure::WrongName) if asks_for_hosts_of_clients(cluster) => return,
         Fault::ConnectFailure
         | Fault::ConnectRefused
         | Fault::ConnectTimeout
@@ -67,6 +70,10 @@ pub(crate) fn failed(cluster: &Cluster, host: &Host, fault: Fault) {
     if rings {
         cluster.health.bell.notify_one();
     }
+}
+
+fn asks_for_hosts_of_clients(cluster: &Cluster) -> bool {
+    cluster.tls.as_ref().is_some_and(|tls| tls.sni == Sni::Authority)
 }
 
 fn limits(outliers: &OutlierDetection) -> (u32, u32) {

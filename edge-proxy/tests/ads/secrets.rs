@@ -25,7 +25,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::support::{PATIENCE, Proxy, backend, free_port, wait_for};
 
-const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+pub(crate) const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
 type Answers<T> = Pin<Box<dyn futures_util::Stream<Item = Result<T, Status>> + Send>>;
 
@@ -119,14 +119,14 @@ impl Session {
 }
 
 /// A certificate for `example.com` that vouches for itself, and a client that trusts nobody else.
-struct Identity {
-    certificate: String,
-    key: String,
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
     client: Arc<ClientConfig>,
 }
 
 impl Identity {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["example.com".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap();
@@ -152,7 +152,7 @@ impl Identity {
     }
 
     /// Whether an address shows this certificate.
-    fn is_shown(&self, address: SocketAddr) -> bool {
+    pub(crate) fn is_shown(&self, address: SocketAddr) -> bool {
         let Ok(mut stream) = TcpStream::connect(address) else {
             return false;
         };
@@ -163,7 +163,7 @@ impl Identity {
         stream.conn.complete_io(stream.sock).is_ok() && !stream.conn.is_handshaking()
     }
 
-    async fn until_shown(&self, address: SocketAddr) {
+    pub(crate) async fn until_shown(&self, address: SocketAddr) {
         let start = Instant::now();
         while !self.is_shown(address) {
             assert!(start.elapsed() < PATIENCE, "another certificate is shown");

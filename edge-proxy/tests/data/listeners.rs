@@ -122,6 +122,7 @@ fn a_connection_that_was_let_in_by_other_rules_leaves_with_its_old_routes() {
                 guards: Arc::default(),
                 limits: Arc::default(),
                 fingerprint: 1,
+                settings: 1,
                 transport: 1,
             };
             change(next, "in", Arc::new(stricter), 1);

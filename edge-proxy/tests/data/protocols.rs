@@ -9,7 +9,7 @@ use edge_proxy::config::cluster::UpstreamProtocol;
 use edge_proxy::config::listener::{
     FilterChain, FilterChains, ForwardClientCert, Listener, Network, RouteSource, ServerHeader,
 };
-use edge_proxy::config::tls::{Sni, TlsReports, UpstreamTls};
+use edge_proxy::config::tls::{DownstreamTls, Sni, TlsReports, UpstreamTls};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -192,7 +192,7 @@ fn identity(name: &str) -> Identity {
     }
 }
 
-fn server_config(identity: &Identity, alpn: &[&[u8]]) -> Arc<rustls::ServerConfig> {
+fn server_config(identity: &Identity, alpn: &[&[u8]]) -> rustls::ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -201,7 +201,7 @@ fn server_config(identity: &Identity, alpn: &[&[u8]]) -> Arc<rustls::ServerConfi
         .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())
         .unwrap();
     config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
-    Arc::new(config)
+    config
 }
 
 fn client_config(trusted: &[&Identity], alpn: &[&[u8]]) -> Arc<rustls::ClientConfig> {
@@ -225,12 +225,13 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
         id: RouteTableId(0),
     });
     http.server_header = ServerHeader::Overwrite(HeaderValue::from_str(name).unwrap());
-    let tls = Some(server_config(identity, &[b"h2", b"http/1.1"]));
+    let tls = server_config(identity, &[b"h2", b"http/1.1"]);
     Arc::new(FilterChain {
         name: Arc::from(name),
-        tls,
+        tls: Some(Arc::new(DownstreamTls::new(tls))),
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
+        settings: 0,
         guards: Arc::default(),
         limits: Arc::default(),
         transport: 0,
@@ -295,6 +296,20 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
         .unwrap();
         assert_eq!((reply.status, reply.header("server")), (200, "wild"));
 
+        // Who offers nothing that we have is served as one who offers nothing, as BoringSSL does it.
+        for offers in [&[&b"http/1.0"[..]][..], &[]] {
+            let config = client_config(&[&exact, &wild], offers);
+            let stream = handshake(&proxy, &config, "other.example.com").await.unwrap();
+            assert_eq!(stream.get_ref().1.alpn_protocol(), None);
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            let request = get("other.example.com", "/");
+            let reply = Reply::of(sender.send_request(request).await.unwrap()).await.unwrap();
+            assert_eq!((reply.status, reply.header("server")), (200, "wild"));
+        }
+
         // No chain for this name, nor for cleartext.
         assert!(handshake(&proxy, &both, "example.org").await.is_err());
         let mut plain = TcpStream::connect(proxy.address).await.unwrap();
@@ -331,9 +346,10 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
         http.forward_client_cert = ForwardClientCert::ForwardOnly;
         let chain = Arc::new(FilterChain {
             name: Arc::from("mutual"),
-            tls: Some(Arc::new(tls)),
+            tls: Some(Arc::new(DownstreamTls::new(tls))),
             network: Network::Http(Arc::new(http)),
             fingerprint: 0,
+            settings: 0,
             guards: Arc::default(),
             limits: Arc::default(),
             transport: 0,
@@ -378,7 +394,7 @@ fn tls_to_the_backend_checks_its_name_and_negotiates_the_protocol() {
         let identity = identity("backend.internal");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(server_config(&identity, &[b"h2"]));
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server_config(&identity, &[b"h2"])));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = acceptor.accept(stream).await else {
@@ -424,7 +440,7 @@ fn connections_are_opened_side_by_side_once_a_backend_has_chosen_http1() {
         let identity = identity("backend.internal");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(server_config(&identity, &[b"http/1.1"]));
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server_config(&identity, &[b"http/1.1"])));
         let pair = Arc::new(tokio::sync::Barrier::new(2));
         tokio::spawn(async move {
             let mut number = 0;

@@ -515,6 +515,79 @@ fn a_retry_that_there_is_no_room_for_leaves_the_client_the_answer() {
     });
 }
 
+/// A retry counts from its back-off until it is answered: it is for slow backends that there is a limit.
+#[test]
+fn a_retry_that_waits_for_its_answer_leaves_no_room_for_another() {
+    run(async {
+        let release = Arc::new(tokio::sync::Notify::new());
+        let held = Arc::clone(&release);
+        let backend = Backend::start_async(Speaks::Http1, move |seen| {
+            let held = Arc::clone(&held);
+            let is_retry = seen
+                .headers()
+                .get("x-edge-attempt-count")
+                .is_some_and(|count| count != "1");
+            async move {
+                if is_retry {
+                    held.notified().await;
+                    return Response::new(Full::from("at last"));
+                }
+                let mut response = Response::new(Full::from("busy"));
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response
+            }
+        })
+        .await;
+        let mut limited = cluster(0);
+        limited.limits = CircuitLimits {
+            max_retries: 1,
+            ..CircuitLimits::default()
+        };
+        let mut settings = forward(0);
+        settings.attempt_count_in_request = true;
+        let on = RetryOn {
+            server_error: true,
+            ..RetryOn::default()
+        };
+        settings.retry = retry(on, 1);
+        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], settings));
+        let mut first = proxy.http1().await;
+        let first = tokio::spawn(async move { first.get("h", "/").await });
+        backend.wait_for(2).await;
+        let second = proxy.get("h", "/").await;
+        assert_eq!((second.status, second.text()), (503, "busy"));
+        release.notify_one();
+        assert_eq!(first.await.unwrap().text(), "at last");
+        assert_eq!(backend.requests(), 3);
+    });
+}
+
+/// Requests that wait for connections are none in flight: they are counted again when they have one.
+#[test]
+fn no_more_requests_are_in_flight_than_may_be_though_they_come_at_once() {
+    run(async {
+        let backend = Backend::start_async(Speaks::Http1, |_| std::future::pending()).await;
+        let mut limited = cluster(0);
+        limited.limits = CircuitLimits {
+            max_requests: 2,
+            ..CircuitLimits::default()
+        };
+        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], forward(0)));
+        let mut clients = Vec::new();
+        for _ in 0..12 {
+            clients.push(proxy.http1().await);
+        }
+        let mut refused = tokio::task::JoinSet::new();
+        for mut client in clients {
+            refused.spawn(async move { client.get("h", "/").await.status });
+        }
+        for _ in 0..10 {
+            assert_eq!(refused.join_next().await.unwrap().unwrap(), 503);
+        }
+        assert_eq!(backend.requests(), 2);
+    });
+}
+
 #[test]
 fn no_worker_waits_for_connections_of_others() {
     run(async {

@@ -20,7 +20,7 @@ use crate::support::{
 };
 
 const WORKERS: usize = 2;
-const SHORT: Duration = Duration::from_millis(100);
+const SHORT: Duration = Duration::from_millis(500);
 /// For a response to begin, on a machine that has much else to do.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 

@@ -12,17 +12,17 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{PATIENCE, Proxy, echo, nobody, rest, run, until};
 
 /// Probes as fast as they come.
-const CHECKS: &str = ", ignore_health_on_host_removal: true, health_checks: [{timeout: 5s, interval: 0.005s, \
+pub(crate) const CHECKS: &str = ", ignore_health_on_host_removal: true, health_checks: [{timeout: 5s, interval: 0.005s, \
                       no_traffic_interval: 0.005s, unhealthy_threshold: 2, healthy_threshold: 1, \
                       http_health_check: {path: /healthz}}]";
 
 /// A host that answers every request with a status, and its name.
-struct Host {
-    address: SocketAddr,
-    status: Rc<Cell<u16>>,
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
+    pub(crate) status: Rc<Cell<u16>>,
 }
 
-async fn host(name: &'static str, status: u16) -> Host {
+pub(crate) async fn host(name: &'static str, status: u16) -> Host {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let status = Rc::new(Cell::new(status));

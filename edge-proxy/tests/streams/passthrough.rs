@@ -12,7 +12,7 @@ use crate::support::{Proxy, echo, rest, run};
 use crate::tcp::{certificate, client_over_tls, echo_over_tls};
 
 /// A listener that hands TLS on by server name: the first chain's names to cluster `a`, the second's to `b`.
-fn listen(proxy: &Proxy, first: &str, second: &str) -> SocketAddr {
+pub(crate) fn listen(proxy: &Proxy, first: &str, second: &str) -> SocketAddr {
     let chain = |matches: &str, cluster: &str| {
         format!(
             r#"
@@ -40,7 +40,7 @@ filter_chains:{}{}
 }
 
 /// The bytes with which a client begins.
-fn client_hello(name: &str) -> Vec<u8> {
+pub(crate) fn client_hello(name: &str) -> Vec<u8> {
     let config = rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();

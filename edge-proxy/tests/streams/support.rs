@@ -33,7 +33,7 @@ pub(crate) fn run<F: Future>(test: F) -> F::Output {
     LocalSet::new().block_on(&runtime, patient)
 }
 
-/// A running proxy: two workers and the control half.
+/// A running proxy: workers, two if nobody says otherwise, and the control half.
 pub(crate) struct Proxy {
     pub(crate) shared: Arc<Shared>,
     control: Rc<Control>,
@@ -42,7 +42,11 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start() -> Self {
-        let workers = 2;
+        Self::with_workers(2)
+    }
+
+    /// With as many workers.
+    pub(crate) fn with_workers(workers: usize) -> Self {
         let (snapshot, snapshot_reader) = watch::channel(Arc::new(Snapshot::default()));
         let (sockets, sockets_reader) = watch::channel(Arc::from([]));
         let (drain, drain_reader) = watch::channel(Drain::Serving);
@@ -78,13 +82,26 @@ impl Proxy {
 
     /// Takes a resource and publishes.
     pub(crate) fn put(&self, kind: Kind, type_url: &str, name: &str, yaml: &str) {
+        self.take(
+            kind,
+            &format!("type.googleapis.com/envoy.config.{type_url}"),
+            name,
+            yaml,
+        );
+    }
+
+    /// The same for a secret.
+    pub(crate) fn secret(&self, name: &str, yaml: &str) {
+        self.take(Kind::Secret, Kind::Secret.type_url(), name, yaml);
+    }
+
+    fn take(&self, kind: Kind, type_url: &str, name: &str, yaml: &str) {
         let codec = edge_xds::json::Codec::cached().unwrap();
-        let type_url = format!("type.googleapis.com/envoy.config.{type_url}");
         let json = serde_yaml::from_str(yaml).unwrap_or_else(|error| panic!("{error}: {yaml}"));
         let resource = Incoming {
             name: name.to_owned(),
             version: String::new(),
-            body: codec.bytes_from_json(&type_url, json).unwrap().into(),
+            body: codec.bytes_from_json(type_url, json).unwrap().into(),
             parts: None,
         };
         let rejected = self.control.apply(kind, Origin::Dynamic, &[resource], &[]);
@@ -106,9 +123,15 @@ impl Proxy {
 
     /// The endpoints of a cluster.
     pub(crate) fn endpoints(&self, name: &str, endpoints: &[SocketAddr]) {
-        let one = |address: &SocketAddr| {
+        let list: Vec<_> = endpoints.iter().map(|address| (*address, "UNKNOWN")).collect();
+        self.endpoints_by_health(name, &list);
+    }
+
+    /// The same with what is said about their health.
+    pub(crate) fn endpoints_by_health(&self, name: &str, endpoints: &[(SocketAddr, &str)]) {
+        let one = |(address, health): &(SocketAddr, &str)| {
             let socket = format!("{{address: {}, port_value: {}}}", address.ip(), address.port());
-            format!("{{endpoint: {{address: {{socket_address: {socket}}}}}}}")
+            format!("{{health_status: {health}, endpoint: {{address: {{socket_address: {socket}}}}}}}")
         };
         let list: Vec<String> = endpoints.iter().map(one).collect();
         let yaml = format!(

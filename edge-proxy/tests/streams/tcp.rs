@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use edge_proxy::xds::Kind;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
 use crate::support::{Proxy, echo, nobody, rest, run, until};
 
-async fn exchange(stream: &mut TcpStream, word: &str) -> String {
+/// Says a word to an echo and hears it again.
+pub(crate) async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, word: &str) -> String {
     stream.write_all(word.as_bytes()).await.unwrap();
     let mut answer = vec![0; word.len()];
     stream.read_exact(&mut answer).await.unwrap();

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use edge_proxy::xds::Kind;
 use tokio::net::UdpSocket;
 
+use crate::health::{CHECKS, Host, host};
 use crate::support::{Proxy, answering, run, until};
 
 async fn client(proxy: SocketAddr) -> UdpSocket {
@@ -199,5 +201,78 @@ fn sessions_end_with_their_listener() {
         .await;
         // The port is free again: no session holds it.
         until("the port is free", || std::net::UdpSocket::bind(address).is_ok()).await;
+    });
+}
+
+/// Whoever asks again and again would else stay with a host that is dead.
+#[test]
+fn a_session_moves_when_its_host_is_said_to_be_ill() {
+    run(async {
+        for workers in [1, 3] {
+            let proxy = Proxy::with_workers(workers);
+            let hosts = [("one", answering("one").await), ("two", answering("two").await)];
+            proxy.cluster("dns", &hosts.map(|(_, address)| address));
+            let socket = client(proxy.udp("dns", "")).await;
+            let first = ask(&socket, "q").await;
+            let say = |of_first, of_other| {
+                let health = |name| if name == first.0 { of_first } else { of_other };
+                proxy.endpoints_by_health("dns", &hosts.map(|(name, address)| (address, health(name))));
+            };
+            // It is good enough where there is none that is better.
+            say("UNHEALTHY", "UNHEALTHY");
+            for _ in 0..6 {
+                assert_eq!(ask(&socket, "q").await, first);
+            }
+            say("UNHEALTHY", "HEALTHY");
+            let mut second = ask(&socket, "q").await;
+            while second.0 == first.0 {
+                second = ask(&socket, "q").await;
+            }
+            // There it stays, also when the other is well again.
+            say("HEALTHY", "HEALTHY");
+            for _ in 0..6 {
+                assert_eq!(ask(&socket, "q").await, second);
+            }
+            assert_eq!(proxy.of_udp("downstream_sess_total"), 2);
+            assert_eq!(proxy.of_udp("downstream_sess_active"), 1);
+            assert_eq!(proxy.of_cluster("dns", "upstream_cx_active"), 1);
+        }
+    });
+}
+
+#[test]
+fn a_session_moves_when_its_host_fails_its_probes() {
+    run(async {
+        for workers in [1, 3] {
+            let proxy = Proxy::with_workers(workers);
+            let hosts = [("one", answering("one").await), ("two", answering("two").await)];
+            let probed = [host("one", 200).await, host("two", 200).await];
+            proxy.cluster_with("dns", &[], CHECKS);
+            let endpoint = |(host, probed): (&(&str, SocketAddr), &Host)| {
+                format!(
+                    "{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {}}}}}, \
+                     health_check_config: {{port_value: {}}}}}}}",
+                    host.1.port(),
+                    probed.address.port()
+                )
+            };
+            let list: Vec<String> = hosts.iter().zip(&probed).map(endpoint).collect();
+            let yaml = format!(
+                "{{cluster_name: dns, endpoints: [{{lb_endpoints: [{}]}}]}}",
+                list.join(", ")
+            );
+            proxy.put(Kind::Assignment, "endpoint.v3.ClusterLoadAssignment", "dns", &yaml);
+            until("both are well", || {
+                let snapshot = proxy.shared.snapshot.borrow().clone();
+                snapshot.cluster_by_name("dns").is_some() && proxy.of_cluster("dns", "membership_healthy") == 2
+            })
+            .await;
+            let socket = client(proxy.udp("dns", "")).await;
+            let (first, seen) = ask(&socket, "q").await;
+            assert_eq!(ask(&socket, "q").await.1, seen);
+            probed[usize::from(first == "two")].status.set(503);
+            while ask(&socket, "q").await.0 == first {}
+            assert_eq!(proxy.of_udp("downstream_sess_active"), 1);
+        }
     });
 }

@@ -43,8 +43,8 @@ fn listener(fields: serde_json::Value) -> (Arc<ServerConfig>, CertificateDer<'st
         {"certificate_chain": {"inline_string": chain}, "private_key": {"inline_string": key}},
     ]});
     let spec = downstream(&context(), &At::root(), &socket("DownstreamTlsContext", fields));
-    let config = spec.unwrap().unwrap().finish(&At::root(), &Secrets::new()).unwrap();
-    (config, made.cert.der().clone())
+    let tls = spec.unwrap().unwrap().finish(&At::root(), &Secrets::new()).unwrap();
+    (Arc::clone(tls.config()), made.cert.der().clone())
 }
 
 /// A client that remembers one session.

@@ -40,6 +40,7 @@ fn load(set: &EndpointSet) -> Vec<(u32, u32)> {
 const H: Health = Health::Healthy;
 const D: Health = Health::Degraded;
 const U: Health = Health::Unhealthy;
+const L: Health = Health::Draining;
 
 /// The example of Envoy's documentation, and the cases of its page on degraded endpoints.
 #[test]
@@ -77,4 +78,24 @@ fn hosts_that_are_excluded_do_not_count_against_the_others() {
     let version = set.version();
     set.refresh();
     assert_eq!((load(&set), set.version()), (vec![(100, 0)], version + 1));
+}
+
+/// As in Envoy (`excludeBasedOnHealthFlag`): whoever leaves isn't ill, so nobody has to stand in for it.
+#[test]
+fn hosts_that_take_their_leave_are_no_reason_for_panic_or_another_priority() {
+    let view = |levels: &[&[Health]]| {
+        let set = set(levels, Terms::default());
+        let panics: Vec<bool> = set.view().priorities.iter().map(|one| one.panics).collect();
+        let used: Vec<u32> = set.view().priorities[0].healthy.all.indexes.to_vec();
+        (load(&set), panics, used)
+    };
+    assert_eq!(view(&[&[H, L, L]]), (vec![(100, 0)], vec![false], vec![0]));
+    assert_eq!(
+        view(&[&[L, H], &[H]]),
+        (vec![(100, 0), (0, 0)], vec![false, false], vec![1])
+    );
+    // Beside one that is ill, of which the count is of two.
+    assert_eq!(view(&[&[L, H, U]]), (vec![(100, 0)], vec![false], vec![1]));
+    // Where nobody stays, the next priority has it all.
+    assert_eq!(view(&[&[L, L], &[H]]).0, [(0, 0), (100, 0)]);
 }

@@ -275,7 +275,7 @@ fn census(hosts: &[Arc<Host>], members: impl Iterator<Item = u32>) -> (u64, u64,
         match host.health() {
             Health::Healthy => sum.0 += 1,
             Health::Degraded => sum.1 += 1,
-            Health::Unhealthy => {}
+            Health::Unhealthy | Health::Draining => {}
         }
     }
     sum

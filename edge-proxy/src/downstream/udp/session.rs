@@ -19,8 +19,8 @@ use crate::access_log::stream::About;
 use crate::access_log::{Spoken, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
-use crate::config::cluster::Cluster;
-use crate::config::endpoint::{Host, HostAddress, HostId};
+use crate::config::cluster::{Cluster, ClusterEntry};
+use crate::config::endpoint::{Health, Host, HostAddress, HostId};
 use crate::config::stream::UdpProxy;
 use crate::downstream::udp::{BATCH, Sessions};
 use crate::proxy_protocol::Ends;
@@ -33,6 +33,8 @@ use crate::upstream::limits::{ConnectionGuard, may_connect};
 #[derive(Debug)]
 pub(super) struct Session {
     path: Rc<Path>,
+    /// The host that it was given, as the configuration has it by now: what is said of its health changes.
+    host: Arc<Host>,
     answers: AbortHandle,
     _open: ConnectionGuard,
 }
@@ -47,7 +49,6 @@ struct Path {
     timer: Timer,
     proxy: Arc<UdpProxy>,
     cluster: Arc<Cluster>,
-    host: Arc<Host>,
     /// What is written of it, if anything.
     log: Option<StreamLog>,
 }
@@ -60,26 +61,49 @@ impl Session {
         proxy: &Arc<UdpProxy>,
         client: SocketAddr,
     ) -> Option<Self> {
-        let (worker, upstreams) = (&sessions.worker, &sessions.upstreams);
-        let own = proxy.stats.cells(worker.index);
+        let worker = &sessions.worker;
         let Some(entry) = snapshot.cluster(proxy.route.pick(client.port())) else {
-            own.downstream_sess_no_route.inc();
+            proxy.stats.cells(worker.index).downstream_sess_no_route.inc();
             return None;
         };
-        let cluster = &entry.cluster;
-        let cells = cluster.stats.cells(worker.index);
-        if !may_connect(cluster, worker.shared.workers) {
+        let cells = entry.cluster.stats.cells(worker.index);
+        if !may_connect(&entry.cluster, worker.shared.workers) {
             cells.upstream_cx_overflow.inc();
             return None;
         }
-        let choice = Choice {
-            hash: proxy.hashed.of(client.ip()),
-            ..Choice::default()
-        };
-        let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
+        let Some(host) = choose(sessions, entry, proxy, client) else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };
+        Self::with(sessions, (snapshot, entry), proxy, client, host)
+    }
+
+    /// A session with another host, where this one's has failed; `None` where it hasn't, or no other is to be had. Whoever
+    /// asks again and again would else stay with it, as nothing stands still for long enough to end.
+    pub(super) fn elsewhere(&self, sessions: &Rc<Sessions>, snapshot: &Snapshot) -> Option<Self> {
+        let path = &self.path;
+        if self.host.health() != Health::Unhealthy {
+            return None;
+        }
+        let entry = snapshot.cluster(path.proxy.route.pick(path.client.port()))?;
+        let host = choose(sessions, entry, &path.proxy, path.client)?;
+        // Where all are ill they are all used, and none is better than this one.
+        if host.health() == Health::Unhealthy {
+            return None;
+        }
+        Self::with(sessions, (snapshot, entry), &path.proxy, path.client, host)
+    }
+
+    fn with(
+        sessions: &Rc<Sessions>,
+        (snapshot, entry): (&Snapshot, &ClusterEntry),
+        proxy: &Arc<UdpProxy>,
+        client: SocketAddr,
+        host: &Arc<Host>,
+    ) -> Option<Self> {
+        let (worker, upstreams) = (&sessions.worker, &sessions.upstreams);
+        let (own, cluster) = (proxy.stats.cells(worker.index), &entry.cluster);
+        let cells = cluster.stats.cells(worker.index);
         let socket = match connect(&host.address) {
             Ok(socket) => socket,
             Err(error) => {
@@ -111,12 +135,12 @@ impl Session {
             timer: worker.clock.timer(),
             proxy: Arc::clone(proxy),
             cluster: Arc::clone(cluster),
-            host: Arc::clone(host),
             log,
         });
         let answers = tokio::task::spawn_local(answers(Rc::downgrade(sessions), Rc::clone(&path)));
         Some(Self {
             path,
+            host: Arc::clone(host),
             answers: answers.abort_handle(),
             _open: ConnectionGuard::new(&pool),
         })
@@ -150,7 +174,12 @@ impl Session {
 
     /// The host that it was given.
     pub(super) fn host(&self) -> HostId {
-        self.path.host.id
+        self.host.id
+    }
+
+    /// Takes over what is said of its host now.
+    pub(super) fn hear_of(&mut self, host: &Arc<Host>) {
+        self.host = Arc::clone(host);
     }
 }
 
@@ -222,6 +251,21 @@ impl Path {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// A host for a client.
+fn choose<'a>(
+    sessions: &Sessions,
+    entry: &'a ClusterEntry,
+    proxy: &UdpProxy,
+    client: SocketAddr,
+) -> Option<&'a Arc<Host>> {
+    let choice = Choice {
+        hash: proxy.hashed.of(client.ip()),
+        ..Choice::default()
+    };
+    let balancers = &sessions.upstreams.balancers;
+    balancers.pick(entry, &sessions.worker.random, choice)
 }
 
 /// What is written of a session.

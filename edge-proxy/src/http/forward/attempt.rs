@@ -24,6 +24,7 @@ use crate::message::body::RequestBody;
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::balance::{Choice, Retrying};
+use crate::upstream::limits::may_begin;
 use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, load, report, retry};
 
 impl<'a> Forwarding<'a> {
@@ -50,8 +51,12 @@ impl<'a> Forwarding<'a> {
         policy: &RetryPolicy,
     ) -> Response<ResponseBody> {
         let mut attempt = 1;
+        let mut retrying = None;
         loop {
             let outcome = self.attempt(head.clone(), &mut source, attempt).await;
+            // A retry counts until it has come to something, not for its back-off alone: the limit is for backends that
+            // take long. Only now may its place be taken by the next.
+            drop(retrying.take());
             let wanted = match &outcome {
                 Ok(answer) => retry::wants_response(policy, answer.response.status(), answer.response.headers()),
                 Err(fault) => {
@@ -60,12 +65,12 @@ impl<'a> Forwarding<'a> {
                 }
             };
             // When no retry is to be had, the client gets what there is.
-            if wanted
-                && self.may_retry(policy, attempt, &source)
-                && let Some(retrying) = self.begin_retry()
-            {
+            if wanted && self.may_retry(policy, attempt, &source) {
+                retrying = self.begin_retry();
+            }
+            if retrying.is_some() {
                 drop(outcome);
-                match self.pause(policy, attempt, retrying).await {
+                match self.pause(policy, attempt).await {
                     Ok(()) => {
                         attempt += 1;
                         continue;
@@ -96,7 +101,7 @@ impl<'a> Forwarding<'a> {
     }
 
     /// A place among the retries of the cluster, if there is one.
-    pub(super) fn begin_retry(&self) -> Option<Retrying<'_>> {
+    pub(super) fn begin_retry(&self) -> Option<Retrying> {
         let worker = &self.exchange.connection.worker;
         let cells = self.entry.cluster.stats.cells(worker.index);
         let balancers = &self.exchange.connection.upstreams.balancers;
@@ -111,8 +116,8 @@ impl<'a> Forwarding<'a> {
         retrying
     }
 
-    /// Waits for the back-off, in a place among the retries.
-    pub(super) async fn pause(&self, policy: &RetryPolicy, attempt: u32, _retrying: Retrying<'_>) -> Result<(), Fault> {
+    /// Waits for the back-off.
+    pub(super) async fn pause(&self, policy: &RetryPolicy, attempt: u32) -> Result<(), Fault> {
         let worker = &self.exchange.connection.worker;
         let pause = retry::pause(policy, attempt, &worker.random);
         self.within_limits(tokio::time::sleep(pause), None).await
@@ -158,11 +163,17 @@ impl<'a> Forwarding<'a> {
             let now = worker.clock.now();
             trace.attempt(&mut head.headers, &pool.host, number, &worker.random, now);
         }
-        let mut lease = match pool.checkout(self.speak) {
-            Some(lease) => lease,
-            None => self.open(&pool, &head).await?,
+        let (mut lease, guard) = match pool.checkout(self.speak) {
+            Some(lease) => (lease, RequestGuard::new(&pool)),
+            None => {
+                let lease = self.open(&pool, &head).await?;
+                let Some(guard) = RequestGuard::after_waiting(&pool, worker.shared.workers) else {
+                    lease.release(&connection.upstreams, &pool);
+                    return Err(Fault::Overflow);
+                };
+                (lease, guard)
+            }
         };
-        let guard = RequestGuard::new(&pool);
         let body = source.next(&self.arrival);
         // An idle connection may have been closed by the backend a moment ago. What is safe to send twice (RFC 9110
         // §9.2.2) is then sent once more on a new one.
@@ -245,12 +256,7 @@ impl<'a> Forwarding<'a> {
         let worker = &self.exchange.connection.worker;
         let upstreams = &self.exchange.connection.upstreams;
         let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
-        let workers = worker.shared.workers;
-        let limit = entry.cluster.limits.max_requests;
-        if !crate::upstream::limits::below(&entry.cluster, worker.index, workers, limit, |cells| {
-            &cells.upstream_rq_active
-        }) {
-            cells.upstream_rq_pending_overflow.inc();
+        if !may_begin(&entry.cluster, worker.index, worker.shared.workers) {
             return Err(Fault::Overflow);
         }
         let policy = self.settings.retry.as_deref();

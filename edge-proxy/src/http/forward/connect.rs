@@ -29,18 +29,20 @@ impl Forwarding<'_> {
         let policy = self.settings.retry.as_deref();
         let policy = policy.filter(|policy| policy.max_retries > 0 && retry::covers(policy, &head));
         let mut attempt = 1;
+        let mut retrying = None;
         loop {
-            let fault = match self.open_stream(&head, attempt).await {
+            let opened = self.open_stream(&head, attempt).await;
+            drop(retrying.take());
+            let fault = match opened {
                 Ok(opened) => return respond::connected(self, opened, &head),
                 Err(fault) => fault,
             };
             self.exchange.attempt_failed(fault);
             let wanted = policy.filter(|policy| retry::wants_fault(policy, fault));
-            let retrying = wanted
-                .filter(|policy| self.may_retry(policy, attempt, &Source::Empty))
-                .and_then(|policy| Some((policy, self.begin_retry()?)));
-            let paused = match retrying {
-                Some((policy, retrying)) => self.pause(policy, attempt, retrying).await,
+            let wanted = wanted.filter(|policy| self.may_retry(policy, attempt, &Source::Empty));
+            retrying = wanted.and_then(|_| self.begin_retry());
+            let paused = match wanted.filter(|_| retrying.is_some()) {
+                Some(policy) => self.pause(policy, attempt).await,
                 None => Err(fault),
             };
             if let Err(fault) = paused {

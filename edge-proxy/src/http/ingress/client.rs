@@ -179,15 +179,17 @@ fn behind(headers: &HeaderMap, is_ours: impl Fn(IpAddr) -> bool) -> Found {
 /// What the backend is told of certificates: what the client says of others', and what its own is.
 fn tell_certificate(mode: ForwardClientCert, own: Option<&PeerCertificate>, headers: &mut HeaderMap, is_there: bool) {
     let told = match (mode, own) {
-        (ForwardClientCert::AlwaysForwardOnly, _) | (ForwardClientCert::ForwardOnly, Some(_)) => return,
+        (ForwardClientCert::AlwaysForwardOnly, _) | (ForwardClientCert::ForwardOnly, Some(_)) => {
+            // In one line, as who reads only the first would miss what others have added.
+            let lines = headers.get_all(X_FORWARDED_CLIENT_CERT).iter();
+            if lines.count() < 2 {
+                return;
+            }
+            in_one_line(headers, None)
+        }
         (ForwardClientCert::AppendForward(details), Some(own)) => {
             let Some(told) = own.text(details) else { return };
-            let before = headers
-                .get_all(X_FORWARDED_CLIENT_CERT)
-                .iter()
-                .map(HeaderValue::as_bytes);
-            let elements: Vec<&[u8]> = before.chain([told.as_bytes()]).collect();
-            HeaderValue::from_bytes(&elements.join(&b","[..])).ok()
+            in_one_line(headers, Some(&told))
         }
         (ForwardClientCert::SanitizeSet(details), Some(own)) => own.text(details),
         _ => None,
@@ -197,6 +199,16 @@ fn tell_certificate(mode: ForwardClientCert, own: Option<&PeerCertificate>, head
         None if is_there => drop(headers.remove(X_FORWARDED_CLIENT_CERT)),
         None => {}
     }
+}
+
+/// What was said of certificates before, and one more.
+fn in_one_line(headers: &HeaderMap, last: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let lines = headers.get_all(X_FORWARDED_CLIENT_CERT).iter().chain(last);
+    let elements: Vec<&[u8]> = lines
+        .map(HeaderValue::as_bytes)
+        .filter(|line| !line.is_empty())
+        .collect();
+    HeaderValue::from_bytes(&elements.join(&b","[..])).ok()
 }
 
 /// Whether there is an id to keep: with several, logs along the way would choose different ones.

@@ -195,6 +195,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
         tls: None,
         network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
+        settings: 0,
         guards: Arc::default(),
         limits: Arc::default(),
         transport: 0,

@@ -92,7 +92,11 @@ pub(super) fn decision(told: &Told, lists: [&[StringCondition]; 4]) -> Decision 
         !is_of_message(name) && (to_client.is_empty() || matches(to_client, name) || always.contains(&name.as_str()))
     });
     Decision::Denied(Denial {
-        status: told.status,
+        // As in Envoy: whoever reads a success would take for done what was refused.
+        status: match told.status.is_success() {
+            true => http::StatusCode::FORBIDDEN,
+            false => told.status,
+        },
         fields: fields.map(|(name, value)| (name.clone(), value.clone())).collect(),
         body: told.body.clone(),
     })
