@@ -79,7 +79,7 @@ fn client_hello() {
         let Some(accepted) = whole else { return };
         let chain = listener.chain_for(server_name(&accepted).as_deref());
         if let Some(tls) = chain.and_then(|chain| chain.tls.as_ref())
-            && let Ok(mut connection) = accepted.into_connection(Arc::clone(tls))
+            && let Ok(mut connection) = accepted.into_connection(Arc::clone(tls.config()))
         {
             assert!(connection.is_handshaking(), "nobody has proved anything yet");
             connection.write_tls(&mut io::sink()).unwrap();
