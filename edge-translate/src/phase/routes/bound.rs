@@ -319,11 +319,10 @@ impl<'a> Binder<'a, '_> {
             false => Vec::new(),
         };
         let matches = std::mem::take(&mut rule.matches);
-        let refused = match due {
-            Some(_) => of_request::refused_hosts(self.reader, &rule.action),
+        let refused = match &due {
+            Some(due) => of_request::refused(self.reader, &rule, due),
             None => Vec::new(),
         };
-        let origins = Arc::clone(&rule.origins);
         let refuses = |origins: &Origins| RouteEffect::new(internal_error(), Arc::clone(origins));
         let nobody = (!closed.is_empty()).then(|| whole(refuses(&rule.origins)));
         let effects = match due {
@@ -340,7 +339,7 @@ impl<'a> Binder<'a, '_> {
             }
         };
         let step = refused.len() + effects.len();
-        routes.extend(of_request::refusals(&refused, (&matches, &origins), (i, step), names));
+        routes.extend(of_request::refusals(&refused, &matches, (i, step), names));
         for (matches, effects) in [(matches, effects), (closed, nobody.unwrap_or_default())] {
             let effects = effects.into_iter().map(|(portion, effect)| (portion, Arc::new(effect)));
             let effects: Parts<Arc<RouteEffect>> = effects.collect();

@@ -4,7 +4,7 @@
 //!
 //! A name that a resolver knows as such an address isn't found out.
 
-use super::RankedRoute;
+use super::{Due, RankedRoute, unresolved};
 use crate::{
     engine::reader::Reader,
     phase::{
@@ -12,14 +12,12 @@ use crate::{
         precedence::Position,
         routes::{
             route_names::RouteNames,
-            rules::{Action, RankedMatch},
+            rules::{Action, RankedMatch, Rule},
         },
     },
     settings::Platform,
 };
-use edge_ir::{
-    DirectResponse, HostRewrite, Origins, Route, RouteAction, RouteEffect, RouteMatch, ValueMatch, ValueMatcher,
-};
+use edge_ir::{HostRewrite, Route, RouteEffect, RouteMatch, ValueMatch, ValueMatcher};
 use std::sync::Arc;
 
 /// A server name has no port: servers of TLS are found at that of HTTPS (RFC 9110 §4.2.2).
@@ -41,9 +39,27 @@ pub(super) fn refused_names(platform: Platform) -> Vec<ValueMatcher> {
     }
 }
 
-/// Conditions on requests of a rule that nobody may have answered by whom they ask for. What is rewritten to a name that
-/// the route says is sent there.
-pub(super) fn refused_hosts(reader: &Reader<'_>, action: &Action) -> Vec<ValueMatch> {
+/// Requests of a rule that nobody may have answered by whom they ask for.
+pub(super) struct Refused {
+    host: ValueMatch,
+    effect: Arc<RouteEffect>,
+}
+
+/// Which those are. What is rewritten to a name that the route says is sent there.
+pub(super) fn refused(reader: &Reader<'_>, rule: &Rule, due: &Due<'_>) -> Vec<Refused> {
+    let hosts = own_hosts(reader, &rule.action);
+    if hosts.is_empty() {
+        return Vec::new();
+    }
+    let effect = Arc::new(RouteEffect::new(unresolved::forbidden(due), Arc::clone(&rule.origins)));
+    let refused = hosts.into_iter().map(|host| Refused {
+        host,
+        effect: Arc::clone(&effect),
+    });
+    refused.collect()
+}
+
+fn own_hosts(reader: &Reader<'_>, action: &Action) -> Vec<ValueMatch> {
     let Action::Forward(forwarding) = action else {
         return Vec::new();
     };
@@ -68,27 +84,22 @@ pub(super) fn refused_hosts(reader: &Reader<'_>, action: &Action) -> Vec<ValueMa
 
 /// Routes in front of those of a rule, of which each match takes `step` places.
 pub(super) fn refusals(
-    hosts: &[ValueMatch],
-    (matches, origins): (&[RankedMatch], &Origins),
+    refused: &[Refused],
+    matches: &[RankedMatch],
     (rule, step): (usize, usize),
     names: &mut RouteNames,
 ) -> Vec<RankedRoute> {
-    let answer = RouteAction::Respond(DirectResponse {
-        status: 403,
-        body: None,
-    });
-    let effect = Arc::new(RouteEffect::new(answer, Arc::clone(origins)));
-    let mut routes = Vec::with_capacity(hosts.len() * matches.len());
+    let mut routes = Vec::with_capacity(refused.len() * matches.len());
     for one in matches {
-        routes.extend(hosts.iter().enumerate().map(|(n, host)| RankedRoute {
+        routes.extend(refused.iter().enumerate().map(|(n, refused)| RankedRoute {
             rank: one.rank.clone(),
             position: Position::new(rule, one.index * step + n),
             wording: one.wording,
             route: Arc::new(Route {
                 name: names.of_refusal(rule, one.index, n),
-                matches: asked_for(&one.matches, host),
+                matches: asked_for(&one.matches, &refused.host),
                 portion: None,
-                effect: Arc::clone(&effect),
+                effect: Arc::clone(&refused.effect),
             }),
         }));
     }
