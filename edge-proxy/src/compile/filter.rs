@@ -44,7 +44,7 @@ use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
-use crate::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters, RouteFilter, RouteFilters};
+use crate::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters, Mark, RouteFilter, RouteFilters};
 use crate::config::listener::RouterOptions;
 
 /// Compiles what a chain says of a filter.
@@ -354,12 +354,18 @@ pub(super) fn of_level(
 
 /// What is said of one filter; `None` where that may be left out.
 fn of_filter(at: &At<'_>, name: &str, config: &Any, context: &mut Context) -> Result<Option<RouteFilter>, Rejection> {
-    let filter = |disabled, settings: Option<FilterSettings>| {
+    let filter = |disabled, settings: Option<(FilterSettings, Mark)>| {
+        let (settings, mark) = settings.unzip();
         Ok(Some(RouteFilter {
             name: name.into(),
             disabled,
             settings: settings.map(Arc::new),
+            mark: mark.unwrap_or_default(),
         }))
+    };
+    let settings = |at: &At<'_>, config: &Any, context: &mut Context| {
+        let settings = settings(at, config, context)?;
+        Ok::<_, Rejection>((settings, Mark::of(&config.value)))
     };
     if !is::<FilterConfig>(config) {
         return filter(false, Some(settings(at, config, context)?));

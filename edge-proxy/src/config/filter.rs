@@ -29,6 +29,8 @@ pub mod session;
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
 use crate::config::dynamic::NamedOtherwise;
@@ -109,6 +111,42 @@ impl HttpFilter {
             kind,
             disabled: false,
         }
+    }
+
+    /// By which settings it guards a route that says this of it; none where it lets every request of that pass, and for
+    /// filters that aren't there to refuse anybody for who he is or what he asks for. What tells rules where clients are
+    /// counts as one that is.
+    pub fn guards(&self, said: Option<&RouteFilter>) -> Option<Mark> {
+        use FilterKind as Kind;
+        if said.map_or(self.disabled, |said| said.disabled) {
+            return None;
+        }
+        let is_guard = match (&self.kind, said.and_then(|said| said.settings.as_deref())) {
+            (
+                _,
+                Some(
+                    FilterSettings::Rbac(None)
+                    | FilterSettings::Processor(None)
+                    | FilterSettings::Tokens(Asked::Nothing)
+                    | FilterSettings::Authorizer(AuthorizerOfRoute::Off),
+                ),
+            ) => false,
+            (Kind::Tokens(_) | Kind::Rbac(None), None) => false,
+            (kind, _) => matches!(
+                kind,
+                Kind::Csrf(_)
+                    | Kind::Authorizer(_)
+                    | Kind::BasicAuth(_)
+                    | Kind::ApiKeyAuth(_)
+                    | Kind::Places(_)
+                    | Kind::Login(_)
+                    | Kind::Tokens(_)
+                    | Kind::Rbac(_)
+                    | Kind::Processor(_)
+                    | Kind::Unknown
+            ),
+        };
+        is_guard.then(|| said.map(|said| said.mark).unwrap_or_default())
     }
 
     /// Whether it does something for a route that says nothing of it.
@@ -242,12 +280,10 @@ impl RouteFilters {
         };
         let mut said: Vec<_> = own
             .iter()
-            .map(|own| RouteFilter {
-                settings: narrowed(
-                    own.settings.as_ref(),
-                    wider.of(&own.name).and_then(|wider| wider.settings.as_ref()),
-                ),
-                ..own.clone()
+            .map(|own| {
+                wider
+                    .of(&own.name)
+                    .map_or_else(|| own.clone(), |wider| narrowed(own, wider))
             })
             .collect();
         said.extend(others.iter().filter(|other| self.of(&other.name).is_none()).cloned());
@@ -256,13 +292,20 @@ impl RouteFilters {
 }
 
 /// Of settings those of the narrower level count, or both where they are made to.
-fn narrowed(own: Option<&Arc<FilterSettings>>, wider: Option<&Arc<FilterSettings>>) -> Option<Arc<FilterSettings>> {
+fn narrowed(own: &RouteFilter, wider: &RouteFilter) -> RouteFilter {
     use FilterSettings::Processor;
-    match (own.map(|own| &**own), wider.map(|wider| &**wider)) {
-        (Some(Processor(Some(own))), Some(Processor(Some(wider)))) => {
-            Some(Arc::new(Processor(Some(Box::new(own.over(wider))))))
+    let (settings, mark) = match (own.settings.as_deref(), wider.settings.as_deref()) {
+        (Some(Processor(Some(of_own))), Some(Processor(Some(of_wider)))) => {
+            let both = Arc::new(Processor(Some(Box::new(of_own.over(of_wider)))));
+            (Some(both), own.mark.with(wider.mark))
         }
-        _ => own.or(wider).cloned(),
+        (Some(_), _) => (own.settings.clone(), own.mark),
+        (None, _) => (wider.settings.clone(), wider.mark),
+    };
+    RouteFilter {
+        settings,
+        mark,
+        ..own.clone()
     }
 }
 
@@ -275,6 +318,24 @@ pub struct RouteFilter {
     pub disabled: bool,
     /// Settings in place of those of the chain.
     pub settings: Option<Arc<FilterSettings>>,
+    /// By which they are told from others.
+    pub mark: Mark,
+}
+
+/// Tells settings apart, whichever routes they are said of: those that are written alike have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark([u8; 32]);
+
+impl Mark {
+    /// Of settings as they are written.
+    pub fn of(written: &[u8]) -> Self {
+        Self(Sha256::digest(written).into())
+    }
+
+    /// Of settings that two levels make together.
+    fn with(self, wider: Self) -> Self {
+        Self::of(&[self.0, wider.0].concat())
+    }
 }
 
 /// Settings of a filter for a route.
@@ -326,6 +387,7 @@ mod tests {
             name: name.into(),
             disabled,
             settings,
+            mark: Mark::of(name.as_bytes()),
         }
     }
 
@@ -336,6 +398,7 @@ mod tests {
         let a = merged.of("a").expect("a");
         // On again, with the settings that the wider level has brought.
         assert!(!a.disabled && a.settings.is_some());
+        assert_eq!(a.mark, Mark::of(b"a"));
         assert!(merged.of("b").is_some() && merged.of("c").is_none());
         assert!(RouteFilters::default().over(&wide).of("a").is_some_and(|a| a.disabled));
         assert!(RouteFilters::default().over(&RouteFilters::default()).is_empty());

@@ -16,7 +16,8 @@
 //! Which filters act is decided by [`crate::config::filter`]: a route that says nothing, on a chain where nothing acts by
 //! itself, comes here never and costs nothing. A filter that a request gives nothing to do is no step either.
 //! Routes are looked up again when a filter asks for it, and the filters that are still to come are those of the new
-//! route (Envoy keeps those of the first; so a route that guards itself is guarded here either way).
+//! route (Envoy keeps those of the first). What would have guarded that route before has had to guard the first one in
+//! the same way: else the request is refused, for nobody has asked it for what the route wants to see.
 
 mod admission_control;
 mod api_key;
@@ -259,13 +260,20 @@ impl<'a> Chain<'a> {
         while let Some((place, step)) = self.steps.get_mut(at) {
             let place = *place;
             at += 1;
-            match step.request(&mut arrived).await {
-                Flow::Continue => {}
-                Flow::Reroute => {
-                    destination = site.find(&arrived);
+            let mut flow = step.request(&mut arrived).await;
+            if matches!(flow, Flow::Reroute) {
+                let filters = &site.manager.filters;
+                let found = site.find(&arrived);
+                if passed(filters, place, [destination, found], &arrived.head) {
+                    destination = found;
                     self.steps.truncate(at);
-                    self.extend(place + 1, &site.manager.filters, destination, &arrived.head);
+                    self.extend(place + 1, filters, destination, &arrived.head);
+                } else {
+                    flow = Flow::refuse(&arrived, StatusCode::FORBIDDEN, "", "route_guarded_otherwise");
                 }
+            }
+            match flow {
+                Flow::Continue | Flow::Reroute => {}
                 Flow::Answer(mut response) => {
                     site.note_cluster(destination, &arrived);
                     destination.edit_own(&mut response, site.snapshot, &exchange, &arrived.head);
@@ -299,6 +307,16 @@ impl<'a> Chain<'a> {
         }
         response
     }
+}
+
+/// Whether a request that has come up to a place in the list to the first destination has passed what guards the other
+/// one up to there, too, by the same settings.
+fn passed(filters: &HttpFilters, place: usize, [first, other]: [Destination<'_>; 2], head: &Head) -> bool {
+    let [first, other] = [first, other].map(|destination| destination.filters(head.random));
+    filters.list().iter().take(place + 1).all(|filter| {
+        let wanted = filter.guards(other.of(&filter.name));
+        wanted.is_none() || wanted == filter.guards(first.of(&filter.name))
+    })
 }
 
 /// Makes another request in place of one, if a route takes it; else the response stays.

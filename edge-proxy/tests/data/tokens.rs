@@ -126,3 +126,72 @@ fn a_token_stays_here_wherever_it_was() {
         assert_eq!(filtered.told(&target, &[]).await, seen("/a?x=1&y=2"));
     });
 }
+
+/// Another look at the routes leads to none whose guards nobody has asked: neither those before the filter that looks, nor
+/// that filter itself for another token. With the same guards as the first route it does.
+#[test]
+fn another_look_at_the_routes_leads_past_no_guard() {
+    run(async {
+        let chain = CHAIN.replace(
+            "        issuer: a\n",
+            "        issuer: a\n        clear_route_cache: true\n",
+        );
+        let keys = "- {name: envoy.filters.http.api_key_auth, disabled: true, typed_config: \
+            {\"@type\": HTTP/api_key_auth.v3.ApiKeyAuth}}\n";
+        let rules = "- {name: envoy.filters.http.rbac, typed_config: {\"@type\": HTTP/rbac.v3.RBAC}}\n";
+        let router = "- {name: envoy.filters.http.router";
+        let chain = format!("{keys}{}", chain.replace(router, &format!("{rules}{router}")));
+        let tokens = |name: &str| {
+            format!(
+                "    envoy.filters.http.jwt_authn: {{\"@type\": HTTP/jwt_authn.v3.PerRouteConfig, requirement_name: {name}}}\n"
+            )
+        };
+        let keys = "    envoy.filters.http.api_key_auth: {\"@type\": HTTP/api_key_auth.v3.ApiKeyAuthPerRoute, \
+            credentials: [{key: secret, client: me}], key_sources: [{header: x-key}]}\n";
+        let rules =
+            "    envoy.filters.http.rbac: {\"@type\": HTTP/rbac.v3.RBACPerRoute, rbac: {rules: {action: ALLOW}}}\n";
+        let of_ann = |path: &str, said: &str| {
+            let said = match said {
+                "" => String::new(),
+                said => format!("  typed_per_filter_config:\n{said}"),
+            };
+            format!(
+                "- match: {{prefix: {path}, headers: [{{name: x-a-sub, string_match: {{exact: ann}}}}]}}\n  \
+                 direct_response: {{status: 201}}\n{said}"
+            )
+        };
+        let first = |path: &str, said: &str| {
+            format!("- match: {{prefix: {path}}}\n  route: {{cluster: c0}}\n  typed_per_filter_config:\n{said}")
+        };
+        let a = tokens("a");
+        let routes = [
+            of_ann("/open", ""),
+            first("/open", &a),
+            of_ann("/same", &a),
+            first("/same", &a),
+            of_ann("/key", &format!("{keys}{a}")),
+            first("/key", &a),
+            of_ann("/both", &format!("{keys}{a}")),
+            first("/both", &format!("{keys}{a}")),
+            of_ann("/other", &tokens("b")),
+            first("/other", &a),
+            of_ann("/behind", &format!("{rules}{a}")),
+            first("/behind", &a),
+        ];
+        let filtered = Filtered::with(&chain, &routes.concat()).await;
+        let bearer = ("authorization", BEARER_A);
+        for (path, wanted) in [
+            ("/open", 201),
+            ("/same", 201),
+            ("/key", 403),
+            ("/both", 201),
+            ("/other", 403),
+            ("/behind", 403),
+        ] {
+            let reply = filtered.get(path, &[bearer, ("x-key", "secret")]).await;
+            assert_eq!(reply.status, wanted, "{path}");
+        }
+        assert_eq!(filtered.get("/both", &[bearer]).await.status, 401);
+        assert_eq!(filtered.backend.requests(), 0);
+    });
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use edge_proxy::compile::prefixed_headers;
 use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
 use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, Level, Terms};
-use edge_proxy::config::filter::{FilterSettings, HttpFilters, RouteFilter, RouteFilters};
+use edge_proxy::config::filter::{FilterSettings, HttpFilters, Mark, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
     Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RouteSource, RouterOptions,
@@ -73,6 +73,7 @@ pub(crate) fn says(name: &str, settings: FilterSettings) -> RouteFilters {
         name: name.into(),
         disabled: false,
         settings: Some(Arc::new(settings)),
+        mark: Mark::default(),
     }])
 }
 
