@@ -223,9 +223,7 @@ impl<'a> Reader<'a> {
             None => self.reads.note(Key::Covers(kind, id)),
         }
         let covers = self.world.covers(kind, id).iter().copied();
-        covers.filter(move |Cover { policy, .. }| {
-            policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, kind, id)
-        })
+        covers.filter(move |Cover { policy, .. }| self.admits(*policy, kind, id))
     }
 
     /// What a policy is over, those of other namespaces as far as a ReferenceGrant lets it in: kind, object, and the
@@ -233,9 +231,19 @@ impl<'a> Reader<'a> {
     pub(crate) fn covered_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id, Option<Sym>)> {
         debug_assert_eq!(self.key, Key::Status(policy.kind, policy.id), "only this unit is woken");
         let covered = self.world.covered_by(policy);
-        covered.filter(move |(kind, id, _)| {
-            policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, *kind, *id)
-        })
+        covered.filter(move |(kind, id, _)| self.admits(policy, *kind, *id))
+    }
+
+    /// What a policy chooses by labels, whether or not a ReferenceGrant lets it in. For its status alone, as with
+    /// [`Self::covered_by`].
+    pub(crate) fn chosen_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id)> {
+        debug_assert_eq!(self.key, Key::Status(policy.kind, policy.id), "only this unit is woken");
+        self.world.chosen_by(policy)
+    }
+
+    /// Whether an object is in the namespace of a policy, or a ReferenceGrant lets that in.
+    pub(crate) fn admits(&self, policy: PolicyId, kind: Kind, id: Id) -> bool {
+        policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, kind, id)
     }
 
     /// Policies on routes below a Gateway and on their rules, in no order.

@@ -142,6 +142,17 @@ impl World {
         covers.map(|((kind, id), cover)| (*kind, *id, cover.section))
     }
 
+    /// What a policy chooses by labels, in no order.
+    pub(crate) fn chosen_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id)> {
+        let chosen = self
+            .covers
+            .policies
+            .get(&policy)
+            .into_iter()
+            .flat_map(|pointing| &pointing.chosen);
+        chosen.map(|(target, _)| *target)
+    }
+
     /// Brings the index up to date after an object came, changed or went.
     pub(super) fn turn_covers(
         &mut self,

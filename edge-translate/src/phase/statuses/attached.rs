@@ -32,6 +32,7 @@ use crate::{
 use smallvec::SmallVec;
 use std::{borrow::Cow, sync::Arc};
 
+mod chosen;
 mod closed;
 mod deprecated;
 mod ineffective;
@@ -173,6 +174,10 @@ pub(super) fn without_target(
             "spec.targetRefs: no target is named that is known: list each with group, kind and name".to_owned();
         return vec![reason];
     }
+    let in_vain = match written.is_some_and(|written| written.chooses()) {
+        true => chosen::in_vain(reader, PolicyId { kind, id }, &may_target),
+        false => Vec::new(),
+    };
     let reasons = targets.into_iter().filter_map(|target| {
         if !may_target(target.kind) {
             return Some(format!("spec.targetRefs: a {kind} can't be for a {}", target.kind));
@@ -189,7 +194,11 @@ pub(super) fn without_target(
             )
         })
     });
-    reasons.chain(unknown_targets(object)).chain(faults).collect()
+    reasons
+        .chain(unknown_targets(object))
+        .chain(faults)
+        .chain(in_vain)
+        .collect()
 }
 
 /// That a target hasn't the part that a policy names.
