@@ -23,10 +23,14 @@ mod http2_backends;
 mod leaving;
 #[path = "data/lifecycle.rs"]
 mod lifecycle;
+#[path = "data/limits.rs"]
+mod limits;
 #[path = "data/listeners.rs"]
 mod listeners;
 #[path = "data/malformed.rs"]
 mod malformed;
+#[path = "data/mirrors.rs"]
+mod mirrors;
 #[path = "data/processors.rs"]
 mod processors;
 #[path = "data/protocols.rs"]

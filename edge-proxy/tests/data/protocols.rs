@@ -250,6 +250,15 @@ async fn handshake(
         .await
 }
 
+/// Sends a request in HTTP/1.1.
+async fn over_http1(stream: tokio_rustls::client::TlsStream<TcpStream>, request: http::Request<Full<Bytes>>) -> Reply {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    Reply::of(sender.send_request(request).await.unwrap()).await.unwrap()
+}
+
 #[test]
 fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
     run(async {
@@ -273,13 +282,7 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
         let both = client_config(&[&exact, &wild], &[b"h2", b"http/1.1"]);
 
         let stream = handshake(&proxy, &http1_only, "www.example.com").await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .unwrap();
-        tokio::spawn(connection);
-        let reply = Reply::of(sender.send_request(get("www.example.com", "/")).await.unwrap())
-            .await
-            .unwrap();
+        let reply = over_http1(stream, get("www.example.com", "/")).await;
         assert_eq!((reply.status, reply.header("server")), (200, "exact"));
         assert_eq!(backend.last().headers()["x-forwarded-proto"], "https");
 
@@ -301,12 +304,7 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
             let config = client_config(&[&exact, &wild], offers);
             let stream = handshake(&proxy, &config, "other.example.com").await.unwrap();
             assert_eq!(stream.get_ref().1.alpn_protocol(), None);
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                .await
-                .unwrap();
-            tokio::spawn(connection);
-            let request = get("other.example.com", "/");
-            let reply = Reply::of(sender.send_request(request).await.unwrap()).await.unwrap();
+            let reply = over_http1(stream, get("other.example.com", "/")).await;
             assert_eq!((reply.status, reply.header("server")), (200, "wild"));
         }
 
@@ -374,14 +372,10 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
             (client_config(&[&server], &[]), false),
         ] {
             let stream = handshake(&proxy, &config, "www.example.com").await.unwrap();
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                .await
-                .unwrap();
-            tokio::spawn(connection);
             let mut request = get("www.example.com", "/");
             let field = "x-forwarded-client-cert";
             request.headers_mut().insert(field, HeaderValue::from_static("Hash=1"));
-            let reply = Reply::of(sender.send_request(request).await.unwrap()).await.unwrap();
+            let reply = over_http1(stream, request).await;
             assert_eq!(reply.status, 200);
             assert_eq!(backend.last().headers().contains_key(field), passes);
         }

@@ -3,14 +3,12 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use edge_proxy::config::ClusterId;
-use edge_proxy::config::cluster::{Balancing, CircuitLimits, LbPolicy, UpstreamProtocol};
+use edge_proxy::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
-use edge_proxy::config::route::{Fraction, Mirror, RetryOn, RetryPolicy};
-use edge_proxy::stats::WorkerIndex;
+use edge_proxy::config::route::{RetryOn, RetryPolicy};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,7 +36,7 @@ pub(crate) fn retry(on: RetryOn, max_retries: u32) -> Option<Box<RetryPolicy>> {
     }))
 }
 
-fn config(
+pub(crate) fn config(
     clusters: Vec<Option<Arc<edge_proxy::config::cluster::ClusterEntry>>>,
     settings: edge_proxy::config::route::Forward,
 ) -> Config {
@@ -391,57 +389,6 @@ fn large_bodies_pass_both_ways() {
 }
 
 #[test]
-fn limits_on_requests_and_on_waiting_answer_503() {
-    run(async {
-        let backend = Backend::start_async(Speaks::Http1, |_| std::future::pending()).await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_requests: 1,
-            ..CircuitLimits::default()
-        };
-        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], forward(0)));
-        let mut first = proxy.http1().await;
-        let waiting = tokio::spawn(async move { first.0.send_request(get("h", "/")).await.map(drop) });
-        backend.wait_for(1).await;
-        let reply = proxy.get("h", "/").await;
-        assert_eq!((reply.status, reply.header("x-edge-overloaded")), (503, "true"));
-        assert!(reply.text().ends_with("overflow"));
-        waiting.abort();
-    });
-}
-
-#[test]
-fn a_full_pool_makes_requests_wait_for_a_connection() {
-    run(async {
-        // It answers two at a time, so that one connection would not do.
-        let pair = Arc::new(tokio::sync::Barrier::new(2));
-        let backend = Backend::start_async(Speaks::Http1, move |_| {
-            let pair = Arc::clone(&pair);
-            async move {
-                pair.wait().await;
-                Response::new(Full::from("a"))
-            }
-        })
-        .await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_connections: 2,
-            ..CircuitLimits::default()
-        };
-        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], forward(0)));
-        let mut clients = Vec::new();
-        for _ in 0..10 {
-            let mut client = proxy.http1().await;
-            clients.push(tokio::spawn(async move { client.get("h", "/").await.status }));
-        }
-        for client in clients {
-            assert_eq!(client.await.unwrap(), 200);
-        }
-        assert_eq!(backend.connections(), 2);
-    });
-}
-
-#[test]
 fn round_robin_takes_turns_and_least_request_avoids_the_busy() {
     run(async {
         let (a, b) = (Backend::named("a").await, Backend::named("b").await);
@@ -489,136 +436,6 @@ fn a_client_that_goes_away_frees_the_backend() {
 }
 
 #[test]
-fn a_retry_that_there_is_no_room_for_leaves_the_client_the_answer() {
-    run(async {
-        let backend = Backend::start(Speaks::Http1, |_| {
-            let mut response = Response::new(Full::from("the backend's own"));
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            response
-        })
-        .await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_retries: 0,
-            ..CircuitLimits::default()
-        };
-        let mut settings = forward(0);
-        let on = RetryOn {
-            server_error: true,
-            ..RetryOn::default()
-        };
-        settings.retry = retry(on, 3);
-        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], settings));
-        let reply = proxy.get("h", "/").await;
-        assert_eq!((reply.status, reply.text()), (503, "the backend's own"));
-        assert_eq!(backend.requests(), 1);
-    });
-}
-
-/// A retry counts from its back-off until it is answered: it is for slow backends that there is a limit.
-#[test]
-fn a_retry_that_waits_for_its_answer_leaves_no_room_for_another() {
-    run(async {
-        let release = Arc::new(tokio::sync::Notify::new());
-        let held = Arc::clone(&release);
-        let backend = Backend::start_async(Speaks::Http1, move |seen| {
-            let held = Arc::clone(&held);
-            let is_retry = seen
-                .headers()
-                .get("x-edge-attempt-count")
-                .is_some_and(|count| count != "1");
-            async move {
-                if is_retry {
-                    held.notified().await;
-                    return Response::new(Full::from("at last"));
-                }
-                let mut response = Response::new(Full::from("busy"));
-                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                response
-            }
-        })
-        .await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_retries: 1,
-            ..CircuitLimits::default()
-        };
-        let mut settings = forward(0);
-        settings.attempt_count_in_request = true;
-        let on = RetryOn {
-            server_error: true,
-            ..RetryOn::default()
-        };
-        settings.retry = retry(on, 1);
-        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], settings));
-        let mut first = proxy.http1().await;
-        let first = tokio::spawn(async move { first.get("h", "/").await });
-        backend.wait_for(2).await;
-        let second = proxy.get("h", "/").await;
-        assert_eq!((second.status, second.text()), (503, "busy"));
-        release.notify_one();
-        assert_eq!(first.await.unwrap().text(), "at last");
-        assert_eq!(backend.requests(), 3);
-    });
-}
-
-/// Requests that wait for connections are none in flight: they are counted again when they have one.
-#[test]
-fn no_more_requests_are_in_flight_than_may_be_though_they_come_at_once() {
-    run(async {
-        let backend = Backend::start_async(Speaks::Http1, |_| std::future::pending()).await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_requests: 2,
-            ..CircuitLimits::default()
-        };
-        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], forward(0)));
-        let mut clients = Vec::new();
-        for _ in 0..12 {
-            clients.push(proxy.http1().await);
-        }
-        let mut refused = tokio::task::JoinSet::new();
-        for mut client in clients {
-            refused.spawn(async move { client.get("h", "/").await.status });
-        }
-        for _ in 0..10 {
-            assert_eq!(refused.join_next().await.unwrap().unwrap(), 503);
-        }
-        assert_eq!(backend.requests(), 2);
-    });
-}
-
-#[test]
-fn no_worker_waits_for_connections_of_others() {
-    run(async {
-        let backend = Backend::start_async(Speaks::Http1, |_| std::future::pending()).await;
-        let mut limited = cluster(0);
-        limited.limits = CircuitLimits {
-            max_connections: 1,
-            ..CircuitLimits::default()
-        };
-        let proxy = Proxy::start(Config {
-            workers: 2,
-            ..config(vec![entry(0, limited, &[backend.address])], forward(0))
-        });
-        // Which worker accepts is chance: sooner or later it is the other one.
-        let mut waiting = Vec::new();
-        while backend.connections() < 2 {
-            let mut client = proxy.http1().await;
-            waiting.push(tokio::spawn(async move {
-                client.0.send_request(get("h", "/")).await.map(drop)
-            }));
-            // A file descriptor each.
-            if waiting.len() > 64 {
-                waiting.remove(0).abort();
-            }
-            tokio::task::yield_now().await;
-        }
-        waiting.iter().for_each(tokio::task::JoinHandle::abort);
-    });
-}
-
-#[test]
 fn connections_in_http2_are_closed_when_they_are_idle() {
     run(async {
         let backend = Backend::start(Speaks::Http2, |_| Response::new(Full::from("ok"))).await;
@@ -630,83 +447,5 @@ fn connections_in_http2_are_closed_when_they_are_idle() {
         let proxy = Proxy::start(config(vec![Some(entry)], forward(0)));
         assert_eq!(proxy.get("h", "/").await.text(), "ok");
         until("the connection closes", || stats.cx_active.load(Ordering::SeqCst) == 0).await;
-    });
-}
-
-fn to_all(cluster: u32) -> Box<[Mirror]> {
-    let fraction = Fraction {
-        numerator: 100,
-        denominator: 100,
-    };
-    Box::new([Mirror {
-        cluster: ClusterId(cluster),
-        fraction,
-        keep_host: true,
-    }])
-}
-
-#[test]
-fn a_mirror_leaves_connections_alone_that_may_be_closed_by_now() {
-    run(async {
-        let backend = Backend::named("a").await;
-        // It keeps a connection after its first answer, and closes it when the next request has come.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let shadow = listener.local_addr().unwrap();
-        let answered = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&answered);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let count = Arc::clone(&count);
-                tokio::spawn(async move {
-                    let mut buffer = [0; 4096];
-                    let _ = stream.read(&mut buffer).await;
-                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-                    stream.write_all(answer).await.unwrap();
-                    count.fetch_add(1, Ordering::SeqCst);
-                    let _ = stream.read(&mut buffer).await;
-                });
-            }
-        });
-        let mirrored = cluster(1);
-        let stats = Arc::clone(&mirrored.stats);
-        let mut settings = forward(0);
-        settings.mirrors = to_all(1);
-        let clusters = vec![entry(0, cluster(0), &[backend.address]), entry(1, mirrored, &[shadow])];
-        let proxy = Proxy::start(config(clusters, settings));
-        let is_over =
-            |n| answered.load(Ordering::SeqCst) == n && stats.cells(WorkerIndex(0)).upstream_rq_active.get() == 0;
-        assert_eq!(proxy.get("h", "/").await.text(), "a");
-        until("the first copy is answered", || is_over(1)).await;
-        let rested = Instant::now();
-        until("the connection has rested", || {
-            rested.elapsed() > Duration::from_millis(200)
-        })
-        .await;
-        assert_eq!(proxy.get("h", "/").await.text(), "a");
-        until("the second copy is answered", || is_over(2)).await;
-    });
-}
-
-#[test]
-fn mirrors_keep_to_the_limit_on_requests() {
-    run(async {
-        let (backend, shadow) = (Backend::named("a").await, Backend::named("shadow").await);
-        let mut full = cluster(1);
-        full.limits = CircuitLimits {
-            max_requests: 0,
-            ..CircuitLimits::default()
-        };
-        let stats = Arc::clone(&full.stats);
-        let mut settings = forward(0);
-        settings.mirrors = to_all(1);
-        let clusters = vec![
-            entry(0, cluster(0), &[backend.address]),
-            entry(1, full, &[shadow.address]),
-        ];
-        let proxy = Proxy::start(config(clusters, settings));
-        assert_eq!(proxy.get("h", "/").await.text(), "a");
-        let overflown = || stats.cells(WorkerIndex(0)).upstream_rq_pending_overflow.get() == 1;
-        until("the mirror is refused", overflown).await;
-        assert_eq!(shadow.requests(), 0);
     });
 }
