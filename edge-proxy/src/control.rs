@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bootstrap::secret_from_file;
-use crate::compile::secret::SecretKey;
+use crate::compile::secret::{self, SecretKey};
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
 use crate::dns::{Resolvers, Told};
@@ -80,7 +80,7 @@ pub struct Control {
     publishers: Publishers,
     resolvers: Resolvers,
     watches: Watches,
-    files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
+    files: RefCell<BTreeMap<SecretKey, SecretFile>>,
     /// What is wrong with those that can't be used, which is said once.
     unusable: RefCell<BTreeMap<SecretKey, String>>,
     of_servers: watch::Sender<OfServers>,
@@ -89,6 +89,16 @@ pub struct Control {
     impatient: Cell<bool>,
     unbound: Unbound,
     binding: Cell<bool>,
+}
+
+/// A file with a secret, as it was read last.
+#[derive(Clone, Debug)]
+struct SecretFile {
+    /// Hash of it.
+    written: u64,
+    /// Hash of the files that the secret names.
+    named: u64,
+    secret: ProtoSecret,
 }
 
 impl Control {
@@ -350,52 +360,67 @@ impl Control {
         });
     }
 
-    /// Reads the files with secrets that are wanted; one that did not change costs a read and a hash.
+    /// Reads the files with secrets that are wanted and not known yet. Those that can't be used have their turn when all are
+    /// looked at.
     fn load_files(&self, wanted: &[SecretKey]) {
-        let is_known = |key: &SecretKey| self.files.borrow().contains_key(key);
-        if !wanted.iter().all(is_known) {
-            self.reload(wanted);
+        let is_known =
+            |key: &&SecretKey| self.files.borrow().contains_key(*key) || self.unusable.borrow().contains_key(*key);
+        for key in wanted.iter().filter(|key| !is_known(key)) {
+            self.reload(key);
         }
     }
 
-    /// Reads every wanted file again. A file that can't be used leaves the secret as it was.
-    pub fn reload_files(&self) {
+    /// Reads every wanted file again, and puts what has changed in force. One that did not change costs a read and a hash; of one
+    /// that can't be used the secret stays as it was.
+    pub fn reload_files(self: &Rc<Self>) {
         let wanted = self.read(Assembly::wanted_elsewhere);
-        self.reload(&wanted.files);
+        let changed = wanted.files.iter().filter(|key| self.reload(key)).count();
+        if changed > 0 {
+            self.settle();
+        }
     }
 
-    fn reload(&self, files: &[SecretKey]) {
-        for key in files {
-            let SecretKey::File { path, name } = key else { continue };
-            let mut unusable = self.unusable.borrow_mut();
-            match self.reload_one(key, path, name) {
-                Ok(()) => drop(unusable.remove(key)),
-                Err(error) if unusable.get(key) == Some(&error) => {}
-                Err(error) => {
-                    tracing::error!(path, name, error, "cannot use a secret");
-                    unusable.insert(key.clone(), error);
-                }
+    /// Whether a file has something new.
+    fn reload(&self, key: &SecretKey) -> bool {
+        let SecretKey::File { path, name } = key else {
+            return false;
+        };
+        let mut unusable = self.unusable.borrow_mut();
+        match self.reload_one(key, path, name) {
+            Ok(is_new) => {
+                unusable.remove(key);
+                is_new
+            }
+            Err(error) if unusable.get(key) == Some(&error) => false,
+            Err(error) => {
+                tracing::error!(path, name, error, "cannot use a secret");
+                unusable.insert(key.clone(), error);
+                false
             }
         }
     }
 
-    fn reload_one(&self, key: &SecretKey, path: &str, name: &str) -> Result<(), String> {
-        let hash = std::fs::read(path).map(|bytes| xxh3_64(&bytes)).unwrap_or(0);
-        let known = self
-            .files
-            .borrow()
-            .get(key)
-            .filter(|(known, _)| *known == hash)
-            .map(|(_, secret)| secret.clone());
+    fn reload_one(&self, key: &SecretKey, path: &str, name: &str) -> Result<bool, String> {
+        let written = hash_of_file(Path::new(path));
+        let known = self.files.borrow().get(key).cloned();
+        let known = known.filter(|known| known.written == written);
+        if known
+            .as_ref()
+            .is_some_and(|known| known.named == hash_of_named(&known.secret))
+        {
+            return Ok(false);
+        }
         let secret = match known {
-            Some(secret) => secret,
+            Some(known) => known.secret,
             None => read_apart(path, name)?,
         };
-        // The certificates that it names are read in here.
+        // Before the files are read for good: what changes meanwhile is found the next time.
+        let named = hash_of_named(&secret);
         let put = self.assembly.borrow_mut().put_secret_message(key.clone(), &secret);
         put.map_err(|error| error.to_string())?;
-        self.files.borrow_mut().insert(key.clone(), (hash, secret));
-        Ok(())
+        let file = SecretFile { written, named, secret };
+        self.files.borrow_mut().insert(key.clone(), file);
+        Ok(true)
     }
 
     /// Where answers of DNS go, for as long as we are there.
@@ -418,6 +443,15 @@ impl Control {
 }
 
 /// Reads on a thread of its own, as the descriptors that it takes are freed with it.
+fn hash_of_file(path: &Path) -> u64 {
+    std::fs::read(path).map_or(0, |bytes| xxh3_64(&bytes))
+}
+
+fn hash_of_named(secret: &ProtoSecret) -> u64 {
+    let files = secret::files(secret).into_iter();
+    files.fold(0, |all, path| all.rotate_left(7) ^ hash_of_file(path))
+}
+
 fn read_apart(path: &str, name: &str) -> Result<ProtoSecret, String> {
     let (path, name) = (path.to_owned(), name.to_owned());
     let reading = std::thread::Builder::new()

@@ -43,9 +43,10 @@ must end at the kind of proxy at which it began.
 Tokens (JWT) that are signed by ES512, or by an RSA key below 2048 bits, are refused with 401, where Envoy verifies them.
 
 Of certificates that are verified, these are refused where Envoy takes them: of version 1, unless one of `trusted_ca` itself has
-signed them, and with lists of what was revoked (`crl`) in every case; below an authority that constrains names of URIs or mail
-addresses, those with such names; those that say of themselves that they are an authority, unless they are in `trusted_ca`. A
-list of version 1 (without extensions) is refused with its resource.
+signed them; those that say of themselves that they are an authority, unless they are in `trusted_ca`; both, and whatever is in
+`trusted_ca` itself without an authority above, where lists of what was revoked (`crl`) are kept; those below an authority that
+constrains names of URIs or mail addresses, if they have such names; and with `allow_expired_certificate` those below another
+one that is out of date. A list of version 1 (without extensions) is refused with its resource.
 
 In content that is made of a format (`body_format`), operators that tell of the route, the backend, flags, details or durations
 are refused: it is written from request, response and connection alone.

@@ -7,10 +7,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::api_config_source::ApiType;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use envoy_types::pb::envoy::config::core::v3::{ApiConfigSource, ApiVersion, GrpcService};
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_validation_context::TrustChainVerification;
@@ -221,6 +223,24 @@ pub enum NameKind {
     Ip,
     /// Another one, by its object identifier.
     Other(Oid<'static>),
+}
+
+/// The files that a secret names.
+pub fn files(message: &ProtoSecret) -> Vec<&Path> {
+    let sources = match &message.r#type {
+        Some(Type::TlsCertificate(it)) => [&it.certificate_chain, &it.private_key],
+        Some(Type::ValidationContext(it)) => [&it.trusted_ca, &it.crl],
+        Some(Type::GenericSecret(it)) => [&it.secret, &None],
+        Some(Type::SessionTicketKeys(_)) | None => [&None, &None],
+    };
+    let named = sources
+        .into_iter()
+        .flatten()
+        .filter_map(|source| match &source.specifier {
+            Some(Specifier::Filename(path)) => Some(Path::new(path)),
+            _ => None,
+        });
+    named.collect()
 }
 
 /// Compiles a secret.

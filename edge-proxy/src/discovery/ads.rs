@@ -22,7 +22,6 @@ use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::discovery::Backoff;
 use crate::discovery::connect::{chain, connect};
-use crate::discovery::files::LOOK_AGAIN;
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::{DeltaClient, Unusable};
@@ -56,14 +55,7 @@ pub(crate) async fn follow(control: Rc<Control>, node: Node, cluster: String) {
             if let Some(entry) = control.read(|assembly| assembly.snapshot().cluster_by_name(&cluster).cloned()) {
                 break entry;
             }
-            tokio::select! {
-                () = control.progressed.notified() => {}
-                // Nobody says when the file of a secret has come.
-                () = tokio::time::sleep(LOOK_AGAIN) => {
-                    control.reload_files();
-                    control.settle();
-                }
-            }
+            control.progressed.notified().await;
         };
         let credential = entry.cluster.credential.clone();
         let ended = match connect(entry, turn).await {

@@ -118,7 +118,7 @@ impl Sessions {
         }
         let mut open = self.open.borrow_mut();
         if let Some(session) = open.get_mut(&client)
-            && let Some(other) = session.elsewhere(self, snapshot)
+            && let Some(other) = session.elsewhere(self, snapshot, proxy)
         {
             *session = other;
         }

@@ -44,12 +44,8 @@ impl LogBuffers {
         let at = match batches.iter().position(|batch| Arc::ptr_eq(&batch.file, file)) {
             Some(at) => at,
             None => {
-                batches.push(Batch {
-                    file: Arc::clone(file),
-                    // Of many files most have little to say.
-                    text: Vec::with_capacity(BEGUN),
-                    lines: 0,
-                });
+                // Of many files most have little to say.
+                batches.push(begin(file, BEGUN));
                 batches.len() - 1
             }
         };
@@ -57,7 +53,8 @@ impl LogBuffers {
         write(&mut batch.text);
         batch.lines += 1;
         if batch.text.len() >= FULL {
-            let full = batches.swap_remove(at);
+            // This one has much: its next buffer needn't grow.
+            let full = std::mem::replace(batch, begin(file, FULL + BEGUN));
             hand_over(writer, cells, full);
         }
     }
@@ -65,7 +62,9 @@ impl LogBuffers {
     /// Hands over what there is.
     pub(crate) fn flush(&self, writer: &LogWriter, cells: &ServerCells) {
         let batches = std::mem::take(&mut *self.batches.borrow_mut());
-        for batch in batches {
+        for mut batch in batches.into_iter().filter(|batch| batch.lines > 0) {
+            // What waits for the thread is counted by its room.
+            batch.text.shrink_to_fit();
             hand_over(writer, cells, batch);
         }
     }
@@ -74,6 +73,14 @@ impl LogBuffers {
     pub(crate) async fn gathered(&self) {
         self.begun.notified().await;
         tokio::time::sleep(PATIENCE).await;
+    }
+}
+
+fn begin(file: &Arc<LogFile>, room: usize) -> Batch {
+    Batch {
+        file: Arc::clone(file),
+        text: Vec::with_capacity(room),
+        lines: 0,
     }
 }
 

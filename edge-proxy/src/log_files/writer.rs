@@ -1,8 +1,8 @@
 //! The thread that writes logs into files.
 //!
-//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and appends. A file that can't be
-//! opened or written loses the batch and says so once; the next batch tries again. The thread starts with the first
-//! batch: a process without logs has none.
+//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and appends. A
+//! file that can't be opened or written loses the batch and says so once; the next batch tries again. The thread starts with
+//! the first batch: a process without logs has none.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -19,7 +19,7 @@ use crate::config::access_log::LogFile;
 /// So much may wait for the thread; what comes when it does is dropped. It isn't counted in batches: a worker hands over
 /// those of all files at once, each of which may be a line long.
 const QUEUE: usize = 2 << 20;
-/// What a batch costs beside its text.
+/// What a batch costs beside the room of its text.
 const BATCH: usize = 128;
 /// How long the end of the process waits for what is not written yet.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub struct Batch {
 
 impl Batch {
     fn cost(&self) -> usize {
-        self.text.len() + BATCH
+        self.text.capacity() + BATCH
     }
 }
 
@@ -180,6 +180,10 @@ mod tests {
             text: vec![b'x'; size],
             lines: 1,
         };
+        let roomy = |file| Batch {
+            text: Vec::with_capacity(4096),
+            ..lines(file, 0)
+        };
         for file in 0..1000 {
             assert_eq!(writer.take(lines(file, 100)), Ok(()));
         }
@@ -187,5 +191,8 @@ mod tests {
         writer.waiting.store(0, Ordering::Release);
         let taken = (0..64).filter(|file| writer.take(lines(*file, 64 << 10)).is_ok());
         assert_eq!(taken.count(), 31);
+        writer.waiting.store(0, Ordering::Release);
+        // Room counts, too: it is what memory is full of.
+        assert_eq!((0..1000).filter(|file| writer.take(roomy(*file)).is_ok()).count(), 496);
     }
 }

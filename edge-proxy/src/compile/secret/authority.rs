@@ -3,7 +3,7 @@
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
-use x509_parser::prelude::{FromDer, Validity, X509Certificate};
+use x509_parser::prelude::{FromDer, Validity, X509Certificate, X509Version};
 
 use crate::compile::field::{At, Rejection};
 
@@ -20,8 +20,10 @@ pub struct Authorities {
 pub(in crate::compile) struct Authority {
     encoded: CertificateDer<'static>,
     validity: Period,
-    /// Whether it may sign others (RFC 5280 §4.2.1.3): where it says what its key is for, this is among it.
+    /// Whether it may sign others: it is an authority, and where it says what its key is for, this is among it.
     signs: bool,
+    /// How many may stand between it and a peer's certificate (RFC 5280 §4.2.1.9); `None`: any number.
+    most_between: Option<u32>,
 }
 
 /// From when until when something holds, both included (RFC 5280 §4.1.2.5).
@@ -65,7 +67,8 @@ impl Authorities {
             let (_, parsed) = X509Certificate::from_der(&encoded).map_err(|error| unusable(error.to_string()))?;
             certificates.push(Authority {
                 validity: Period::of(parsed.validity()),
-                signs: may_sign(&parsed),
+                signs: is_authority(&parsed) && may_sign(&parsed),
+                most_between: path_length(&parsed),
                 encoded,
             });
         }
@@ -105,9 +108,10 @@ impl Authorities {
 }
 
 impl Authority {
-    /// Whether it may sign others.
-    pub(in crate::compile) fn signs(&self) -> bool {
-        self.signs
+    /// Whether it may sign a peer's certificate with so many others between.
+    pub(in crate::compile) fn signs_over(&self, between: usize) -> bool {
+        let is_near = |most: u32| u32::try_from(between).is_ok_and(|between| between <= most);
+        self.signs && self.most_between.is_none_or(is_near)
     }
 
     /// When it holds.
@@ -121,7 +125,23 @@ impl Authority {
     }
 }
 
-/// Whether a certificate may sign others: one that says what its key is for must say that.
+/// Whether a certificate is one of an authority (RFC 5280 §4.2.1.9). webpki asks that of what stands between alone: a peer's own
+/// certificate that is trusted must not vouch for others. One of version 1 can't say it; its own signature does.
+fn is_authority(certificate: &X509Certificate<'_>) -> bool {
+    let is_root = || certificate.subject().as_raw() == certificate.issuer().as_raw();
+    match certificate.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        Ok(None) => certificate.version == X509Version::V1 && is_root(),
+        Err(_) => false,
+    }
+}
+
+fn path_length(certificate: &X509Certificate<'_>) -> Option<u32> {
+    let constraints = certificate.basic_constraints().ok().flatten()?;
+    constraints.value.path_len_constraint
+}
+
+/// Whether a certificate's key may sign others (RFC 5280 §4.2.1.3): one that says what its key is for must say that.
 pub(in crate::compile) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
     match certificate.key_usage() {
         Ok(usage) => usage.is_none_or(|usage| usage.value.key_cert_sign()),

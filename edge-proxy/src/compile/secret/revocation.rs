@@ -32,6 +32,10 @@ impl RevocationList {
                 since: u64::try_from(parsed.last_update().timestamp()).unwrap_or(0),
             });
         }
+        // A file that is about to be written: without a list nothing would be asked.
+        if lists.is_empty() {
+            return Err(at.error("holds no list"));
+        }
         Ok(lists)
     }
 

@@ -1,7 +1,7 @@
 //! The way from a peer's certificate to one that is trusted (RFC 5280 §6), as Envoy's BoringSSL goes it.
 //!
-//! webpki builds it. What it doesn't look at, and BoringSSL does, is looked at here: whether what is trusted is out of date,
-//! and whether keys on the way may sign certificates. A certificate that is itself among those that are trusted needs no way,
+//! webpki builds it. What it doesn't look at, and BoringSSL does, is looked at here: whether what is trusted is out of date or
+//! no authority, and whether keys on the way may sign certificates. A certificate that is itself among those that are trusted needs no way,
 //! and one of version 1, of which webpki knows nothing, is verified by the key that signed it.
 
 use std::sync::Arc;
@@ -136,7 +136,9 @@ impl Chain {
                 return Err(webpki::Error::UnknownIssuer);
             }
         }
-        let signers = || self.authorities.behind(path.anchor()).filter(|a| a.signs());
+        let between = path.intermediate_certificates().count();
+        let known = || self.authorities.behind(path.anchor());
+        let signers = || known().filter(|authority| authority.signs_over(between));
         if signers().next().is_none() {
             return Err(webpki::Error::UnknownIssuer);
         }
@@ -150,7 +152,7 @@ impl Chain {
     /// authority. `openssl x509 -req` made such ones until OpenSSL 3.2.
     fn verify_version_1(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Error> {
         self.check_time(Period::of(leaf.validity()), now)?;
-        let has_signed = |authority: &&Authority| authority.signs() && self.has_signed(authority.encoded(), leaf);
+        let has_signed = |authority: &&Authority| authority.signs_over(0) && self.has_signed(authority.encoded(), leaf);
         let mut signers = self.authorities.all().iter().filter(has_signed).peekable();
         if signers.peek().is_none() {
             return Err(wrong(CertificateError::UnknownIssuer));

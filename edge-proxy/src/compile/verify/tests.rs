@@ -98,6 +98,13 @@ impl Signer {
     }
 }
 
+fn inline(text: &str) -> DataSource {
+    DataSource {
+        specifier: Some(Specifier::InlineString(text.to_owned())),
+        ..DataSource::default()
+    }
+}
+
 /// What is trusted, and which lists are kept.
 #[derive(Default)]
 struct Trusted {
@@ -115,10 +122,6 @@ impl Trusted {
     }
 
     fn chain(&self) -> Chain {
-        let inline = |text: &str| DataSource {
-            specifier: Some(Specifier::InlineString(text.to_owned())),
-            ..DataSource::default()
-        };
         let message = CertificateValidationContext {
             trusted_ca: Some(inline(&self.authorities)),
             crl: (!self.lists.is_empty()).then(|| inline(&self.lists)),
@@ -166,7 +169,25 @@ fn keys_that_are_not_for_certificates_sign_none() {
     let signs_nothing = |params: &mut CertificateParams| params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     let authority = Signer::with(signs_nothing);
     assert!(!Trusted::in_(&[authority.certificate().pem()]).takes(&authority.sign(|_| {})));
+    for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let peer = Signer::with(|params| {
+            params.is_ca = is_ca;
+            params.key_usages.clear();
+        });
+        assert!(
+            !Trusted::in_(&[peer.certificate().pem()]).takes(&peer.sign(|_| {})),
+            "{:?}",
+            peer.params.is_ca
+        );
+    }
     let root = Signer::authority();
+    let near = Signer::with(|params| params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)));
+    assert!(Trusted::in_(&[near.certificate().pem()]).takes(&near.sign(|_| {})));
+    let between = Signer::with(|params| params.distinguished_name.push(rcgen::DnType::CommonName, "between"));
+    let certificate = between.params.signed_by(&between.key, &near.issuer()).unwrap();
+    let judged =
+        Trusted::in_(&[near.certificate().pem()]).judges(between.sign(|_| {}).der(), &[certificate.der().clone()]);
+    assert!(judged.is_err(), "one too many stands between");
     let trusted = Trusted::in_(&[root.certificate().pem()]);
     for (usages, is_good) in [
         (vec![KeyUsagePurpose::KeyCertSign], true),
@@ -232,6 +253,14 @@ fn lists_hold_in_their_time_and_need_no_name() {
         assert!(with(years, true).takes(&leaf(8)), "{years:?}");
         assert!(!with(years, true).takes(&leaf(7)), "{years:?}");
     }
+    // A file without a list is none.
+    let message = CertificateValidationContext {
+        trusted_ca: Some(inline(&authority.certificate().pem())),
+        crl: Some(inline("# to be written")),
+        ..CertificateValidationContext::default()
+    };
+    let refused = secret::validation(&At::root(), &message, &Disk).unwrap_err();
+    assert_eq!(refused.field, "crl");
     // Nobody says whether a certificate of somebody else was revoked.
     let other = Signer::authority();
     let mut both = with((2027, 2028), false);

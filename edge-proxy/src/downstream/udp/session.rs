@@ -80,18 +80,23 @@ impl Session {
 
     /// A session with another host, where this one's has failed; `None` where it hasn't, or no other is to be had. Whoever
     /// asks again and again would else stay with it, as nothing stands still for long enough to end.
-    pub(super) fn elsewhere(&self, sessions: &Rc<Sessions>, snapshot: &Snapshot) -> Option<Self> {
-        let path = &self.path;
+    pub(super) fn elsewhere(
+        &self,
+        sessions: &Rc<Sessions>,
+        snapshot: &Snapshot,
+        proxy: &Arc<UdpProxy>,
+    ) -> Option<Self> {
+        let client = self.path.client;
         if self.host.health() != Health::Unhealthy {
             return None;
         }
-        let entry = snapshot.cluster(path.proxy.route.pick(path.client.port()))?;
-        let host = choose(sessions, entry, &path.proxy, path.client)?;
+        let entry = snapshot.cluster(proxy.route.pick(client.port()))?;
+        let host = choose(sessions, entry, proxy, client)?;
         // Where all are ill they are all used, and none is better than this one.
         if host.health() == Health::Unhealthy {
             return None;
         }
-        Self::with(sessions, (snapshot, entry), &path.proxy, path.client, host)
+        Self::with(sessions, (snapshot, entry), proxy, client, host)
     }
 
     fn with(
