@@ -422,6 +422,8 @@ impl Writer {
                 }
                 self.settled(&key);
             }
+            // What waits came after what was written: whether it is to be held is looked at anew then.
+            Part::Metadata if self.queue.contains(&key) => {}
             Part::Metadata if self.is_held(&key) => drop(self.queue.insert(key)),
             Part::Metadata => self.refuse(key, part, "the API server takes them and doesn't keep them"),
         }
@@ -440,11 +442,11 @@ impl Writer {
         self.say_unheld(key, part);
     }
 
-    /// What is to be said of a class doesn't wait until it can be held.
+    /// What is to be said of a class doesn't wait until it can be held. Where something waits already, that may ask for
+    /// another finalizer than the one that couldn't be written.
     fn say_unheld(&mut self, key: ObjectKey, part: Part) {
-        if part == Part::Metadata {
-            self.unheld.insert(key.clone());
-            self.queue.insert(key);
+        if part == Part::Metadata && self.queue.insert(key.clone()) {
+            self.unheld.insert(key);
         }
     }
 

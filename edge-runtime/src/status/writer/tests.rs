@@ -118,17 +118,27 @@ impl Rig {
             ..ClassStatus::default()
         };
         self.say(&key, StatusBody::Class(class));
-        let gateway = GatewayStatus {
-            class: "edge".into(),
-            ..GatewayStatus::default()
-        };
-        self.say(&ObjectKey::new(Kind::Gateway, "ns", "gw"), StatusBody::Gateway(gateway));
+        self.say_gateway();
         self.sight_class(&key, "1");
         key
     }
 
+    /// A Gateway of the class.
+    fn say_gateway(&self) {
+        let key = ObjectKey::new(Kind::Gateway, "ns", "gw");
+        let gateway = GatewayStatus {
+            class: "edge".into(),
+            ..GatewayStatus::default()
+        };
+        self.say(&key, StatusBody::Gateway(gateway));
+    }
+
     fn sight_class(&self, key: &ObjectKey, version: &str) {
-        let seen = Some(carrying(key, version, None, &[]));
+        self.sight_class_with(key, version, &[]);
+    }
+
+    fn sight_class_with(&self, key: &ObjectKey, version: &str, finalizers: &[&str]) {
+        let seen = Some(carrying(key, version, None, finalizers));
         let (key, malformed) = (key.clone(), None);
         self.mirror.put(vec![Sight { key, seen, malformed }]);
     }
@@ -223,6 +233,38 @@ async fn what_is_said_of_a_class_waits_for_no_finalizer_that_cannot_be_written()
         rig.sight_class(&key, "3");
         rig.turn();
         assert_eq!(rig.needed(&key).unwrap().0, Part::Metadata, "something has changed");
+    }
+}
+
+/// Its last Gateway goes and comes again while the finalizer is being taken off.
+#[tokio::test]
+async fn a_class_that_is_used_again_is_held_again_whatever_became_of_the_write_before() {
+    let let_go = |key: &ObjectKey| Outcome::Written(carrying(key, "2", None, &[]));
+    let outcomes: [&dyn Fn(&ObjectKey) -> Outcome; 2] = [&let_go, &|_| Outcome::Refused("no".to_owned())];
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        let mut rig = Rig::new();
+        rig.writer.lead(Leadership::Leading);
+        let key = rig.put_class();
+        rig.sight_class_with(&key, "1", &[CLASS_IN_USE]);
+        let gateway = ObjectKey::new(Kind::Gateway, "ns", "gw");
+        rig.ledger.put(vec![(gateway, None)]);
+        rig.turn();
+        let (part, patch) = rig.needed(&key).unwrap();
+        assert_eq!((part, &patch["metadata"]["finalizers"]), (Part::Metadata, &json!([])));
+        rig.say_gateway();
+        if n == 1 {
+            // Somebody else has taken it off.
+            rig.sight_class(&key, "2");
+        }
+        rig.turn();
+        assert!(rig.ends(&key, ("1", Part::Metadata), outcome(&key)), "{n}");
+        let (part, patch) = rig.needed(&key).unwrap();
+        assert_eq!(
+            (part, &patch["metadata"]["finalizers"]),
+            (Part::Metadata, &json!([CLASS_IN_USE])),
+            "{n}"
+        );
+        assert_eq!(rig.writer.refused.len(), n, "only what was refused is told");
     }
 }
 
