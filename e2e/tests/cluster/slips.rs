@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition},
+    lab::{Kind, Tenant, condition, is},
     stack::DataPlane,
     with_each_data_plane,
 };
@@ -53,9 +53,14 @@ fn outlive(tenant: &Tenant, plane: &DataPlane) -> Result<()> {
         tenant.wait_for_status(*address, &host, "/", 200)?;
         let after = tenant.proxies(name)?;
         ensure!(after == *proxies, "proxies were replaced: {proxies:?}, then {after:?}");
-        lab.wait_until(gateway, "to be programmed all the same", |gateway| {
-            says_so(gateway) && condition(&gateway["status"]["conditions"], "Programmed")["status"] == "True"
-        })?;
+        // What it said before may stand there yet, so something has to change for all to see.
+        let workload = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), name)?;
+        for (replicas, status) in [(0, "False"), (1, "True")] {
+            lab.change(&workload, &json!({ "spec": { "replicas": replicas } }))?;
+            lab.wait_until(gateway, "to say whether it is programmed all the same", |gateway| {
+                says_so(gateway) && is(gateway, "Programmed", status)
+            })?;
+        }
     }
     Ok(())
 }

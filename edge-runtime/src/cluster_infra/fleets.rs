@@ -11,7 +11,7 @@ use super::{
     write::Turns,
 };
 use crate::state::{FleetState, Published};
-use accounts::may_share;
+use accounts::{infra_of, may_share};
 use edge_ir::{FleetKey, Infra, Owner};
 use kube::Client;
 use std::{
@@ -124,6 +124,7 @@ impl Fleets {
         match news {
             News::Seen(id, marks, seen) => {
                 let ours = marks.controller.as_deref() == Some(&*self.rendering.terms.controller_name);
+                let lender = self.lender(&id);
                 let before = self.forget(&id);
                 // Otherwise somebody has taken the marks away, or it is another controller's.
                 let fleet = marks.fleet.filter(|_| ours);
@@ -133,12 +134,15 @@ impl Fleets {
                 }
                 let before = before.filter(|before| fleet.as_ref() != Some(before));
                 self.count_loss(before.as_ref());
-                self.follow_each([before, fleet]);
+                let lender = lender.filter(|lender| fleet.as_ref() != Some(lender));
+                self.follow_each([before, fleet, lender]);
             }
             News::Gone(id) => {
+                let lender = self.lender(&id);
                 let before = self.forget(&id);
                 self.count_loss(before.as_ref());
-                self.follow_each([before]);
+                let lender = lender.filter(|lender| before.as_ref() != Some(lender));
+                self.follow_each([before, lender]);
                 self.restore_account(&id);
             }
             News::Complete(place, listed) => {
@@ -203,8 +207,9 @@ impl Fleets {
         let fleet = self.state.as_ref().and_then(|state| state.fleets.get(key));
         let service = self.service.as_ref().filter(|(service, _)| service == key);
         let infra = match (fleet, service) {
-            // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted is repaired.
-            (Some(fleet), _) => match fleet.infra.clone().or_else(|| self.known(key)) {
+            // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted last is
+            // repaired, also if another replica led then.
+            (Some(fleet), _) => match infra_of(fleet).cloned().or_else(|| self.known(key)) {
                 Some(infra) => Some(infra),
                 None => return self.leave(key, fleet, &view),
             },
@@ -290,7 +295,7 @@ impl Fleets {
         fleets.any(|fleet| fleet.perhaps_shared.as_ref() == Some(key))
     }
 
-    /// What was wanted of a fleet last.
+    /// What was wanted of a fleet last, as far as this replica knows since it leads.
     fn known(&self, key: &FleetKey) -> Option<Arc<Infra>> {
         let work = self.running.get(key)?.work.borrow();
         work.wanted.as_ref().map(|(infra, _)| Arc::clone(infra))

@@ -1,9 +1,10 @@
 //! ServiceAccounts that EdgeProxies name: several fleets may run with one. It is of the fleet that made it, goes over to
-//! another one that runs with it when that one doesn't any more, and is deleted with the last.
+//! another one that runs with it when that one doesn't any more, and is deleted with the last. With which one a fleet runs,
+//! of which nobody knows how it is to be made, its workload says.
 
 use super::Fleets;
 use crate::{
-    cluster_infra::seen::{ObjectId, View},
+    cluster_infra::seen::{ObjectId, Seen, View},
     state::FleetState,
 };
 use edge_infra::{ObjectKind, object_name};
@@ -15,7 +16,7 @@ impl Fleets {
     /// one that comes to it in this way.
     pub(super) fn share_accounts(&self, key: &FleetKey, infra: Option<&Infra>, view: &mut View) {
         let own = infra.map(account_of);
-        view.retain(|id, _| own.as_ref() == Some(id) || self.heir(id).is_none());
+        view.retain(|id, _| own.as_ref() == Some(id) || (self.heir(id).is_none() && !self.is_lent(key, id)));
         if let Some(id) = own
             && let Some(owner) = self.owners.get(&id)
             && owner != key
@@ -34,6 +35,25 @@ impl Fleets {
             self.count_loss(Some(&key));
             self.follow_each([Some(key)]);
         }
+    }
+
+    /// The fleet that has made the account with which a workload runs.
+    pub(super) fn lender(&self, workload: &ObjectId) -> Option<FleetKey> {
+        let seen = self.views.get(self.owners.get(workload)?)?.get(workload)?;
+        let account = ObjectId {
+            kind: ObjectKind::ServiceAccount,
+            namespace: Arc::clone(&workload.namespace),
+            name: seen.account()?.into(),
+        };
+        self.owners.get(&account).cloned()
+    }
+
+    /// Whether a workload of another fleet runs with an account of this one.
+    fn is_lent(&self, key: &FleetKey, id: &ObjectId) -> bool {
+        let others = self.views.iter().filter(|(other, _)| *other != key);
+        let runs_with =
+            |(of, seen): (&ObjectId, &Arc<Seen>)| of.namespace == id.namespace && seen.account() == Some(&id.name);
+        id.kind == ObjectKind::ServiceAccount && others.flat_map(|(_, view)| view).any(runs_with)
     }
 
     /// The first of those that run with an account.
@@ -61,11 +81,12 @@ impl Fleets {
 
 /// Whether what becomes of this fleet may matter to others.
 pub(super) fn may_share(fleet: Option<&FleetState>) -> bool {
-    fleet.and_then(infra_of).is_some_and(names_account)
+    fleet.and_then(infra_of).is_some_and(|infra| names_account(infra))
 }
 
-fn infra_of(fleet: &FleetState) -> Option<&Infra> {
-    fleet.infra.as_deref().or(fleet.last_infra.as_deref())
+/// What is wanted of a fleet, or was last.
+pub(super) fn infra_of(fleet: &FleetState) -> Option<&Arc<Infra>> {
+    fleet.infra.as_ref().or(fleet.last_infra.as_ref())
 }
 
 fn names_account(infra: &Infra) -> bool {

@@ -231,6 +231,13 @@ async fn of_fleets_that_ask_for_one_name_at_once_one_gets_it_and_the_others_are_
     }
 }
 
+/// The objects that a fleet's task works on.
+fn names(fleets: &Fleets, key: &str) -> Vec<String> {
+    let running = fleets.running.get(&FleetKey::new(key));
+    let view = running.map(|running| running.work.borrow().view.clone());
+    view.into_iter().flatten().map(|(id, _)| id.name.to_string()).collect()
+}
+
 /// The one that made it must not take it from under the others.
 #[tokio::test]
 async fn an_account_that_fleets_share_goes_with_the_last_of_them() {
@@ -238,13 +245,6 @@ async fn an_account_that_fleets_share_goes_with_the_last_of_them() {
     let wanted = ["ns/a", "ns/b"].map(|key| named(key, Some("shared"), None));
     fleets.hear(seen_of(ObjectKind::ServiceAccount, "shared", "ns/a", &json!({})));
     fleets.publish(published(&[("ns/a", Some(&wanted[0])), ("ns/b", Some(&wanted[1]))]));
-    let names = |fleets: &Fleets, key: &str| -> Vec<String> {
-        let work = fleets
-            .running
-            .get(&FleetKey::new(key))
-            .map(|running| running.work.borrow().view.clone());
-        work.into_iter().flatten().map(|(id, _)| id.name.to_string()).collect()
-    };
     assert_eq!((names(&fleets, "ns/a").len(), names(&fleets, "ns/b").len()), (1, 0));
     fleets.publish(published(&[("ns/b", Some(&wanted[1]))]));
     assert_eq!(names(&fleets, "ns/a"), [""; 0], "it isn't to be deleted");
@@ -253,6 +253,32 @@ async fn an_account_that_fleets_share_goes_with_the_last_of_them() {
     fleets.publish(published(&[]));
     assert_eq!(names(&fleets, "ns/b"), ["shared"], "nobody runs with it any more");
     assert!(fleets.running[&FleetKey::new("ns/b")].work.borrow().wanted.is_none());
+}
+
+/// Its EdgeProxy is gone, and was when this controller began.
+#[tokio::test]
+async fn an_account_stays_with_a_fleet_of_which_nobody_knows_how_it_is_made() {
+    let (mut fleets, own) = (fleets(), named("ns/own", Some("shared"), None));
+    let pods = json!({"template": {"spec": {"serviceAccountName": "shared"}}});
+    fleets.hear(seen_of(ObjectKind::ServiceAccount, "shared", "ns/own", &json!({})));
+    let deployment = seen_of(ObjectKind::Deployment, "front", "ns/front", &pods);
+    let News::Seen(id, ..) = &deployment else {
+        unreachable!()
+    };
+    let id = id.clone();
+    fleets.hear(deployment);
+    fleets.publish(published(&[("ns/front", None), ("ns/own", Some(&own))]));
+    assert_eq!(names(&fleets, "ns/own"), ["shared"]);
+    fleets.publish(published(&[("ns/front", None)]));
+    assert_eq!(names(&fleets, "ns/own"), [""; 0], "it isn't to be deleted");
+    let others = json!({"template": {"spec": {"serviceAccountName": "other"}}});
+    fleets.hear(seen_of(ObjectKind::Deployment, "front", "ns/front", &others));
+    assert_eq!(names(&fleets, "ns/own"), ["shared"], "nobody runs with it any more");
+    fleets.hear(seen_of(ObjectKind::Deployment, "front", "ns/front", &pods));
+    fleets.follow_all();
+    assert_eq!(names(&fleets, "ns/own"), [""; 0]);
+    fleets.hear(News::Gone(id));
+    assert_eq!(names(&fleets, "ns/own"), ["shared"], "nobody runs with it any more");
 }
 
 #[tokio::test]
@@ -302,6 +328,20 @@ async fn a_fleet_that_nobody_knows_how_to_make_is_left_alone_and_said_to_be_as_i
     fleets.hear(seen_of(ObjectKind::Deployment, &name, "ns/a", &json!({"replicas": 2})));
     assert_eq!(said(&fleets).replicas, 2);
     assert!(fleets.running.is_empty(), "nobody works on it");
+}
+
+/// It has read the EdgeProxy before that couldn't be used any more, and somebody has changed an object meanwhile.
+#[tokio::test]
+async fn who_begins_to_lead_repairs_what_was_wanted_last() {
+    let (mut fleets, last) = (fleets(), infra("ns/a"));
+    let mut state = Published::clone(&published(&[("ns/a", None)]).unwrap());
+    for fleet in state.fleets.values_mut() {
+        fleet.last_infra = Some(Arc::clone(&last));
+    }
+    fleets.publish(Some(Arc::new(state)));
+    let work = fleets.running[&FleetKey::new("ns/a")].work.borrow();
+    let (wanted, _) = work.wanted.as_ref().unwrap();
+    assert!(Arc::ptr_eq(wanted, &last));
 }
 
 /// The EdgeProxy of a class goes by which its Gateways share a fleet: that isn't to be deleted, nor is anything to be said of
