@@ -130,6 +130,7 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
     // It does: nobody gets in without a login, and who logged in does.
     provider.tell();
     www.closes(&get(&[]), 302)?;
+    www.answers_everywhere(&get(&[]), 302)?;
     www.closes(&get(&[("x-script", "yes")]), 401)?;
     let mut ann = Browser::default();
     let back = ann.logs_in(&www, &provider)?;
@@ -188,7 +189,7 @@ pub(crate) fn nobody_gets_in_by_the_login_or_the_session_of_another(plane: &Data
          forwardAccessToken: true\n    forwardIDToken: {{ header: x-id-token }}\n",
         provider.issuer()
     ))?;
-    www.answers(&get(&[]), 302)?;
+    www.answers_everywhere(&get(&[]), 302)?;
 
     // Who comes back without a login, with an error, or with the state of another login, gets no session.
     let (mut ann, mut eve) = (Browser::default(), Browser::default());
@@ -253,7 +254,7 @@ pub(crate) fn sessions_are_renewed_while_the_provider_does_it(plane: &DataPlane)
          forwardAccessToken: true\n",
         provider.issuer()
     ))?;
-    www.answers(&get(&[]), 302)?;
+    www.answers_everywhere(&get(&[]), 302)?;
     let mut ann = Browser::default();
     ensure!(location(&ann.logs_in(&www, &provider)?)? == format!("http://{HOST}/"));
     ensure!(told(&ann.asks(&www, "/")?, "Authorization")? == format!("Bearer {ACCESS}"));
@@ -298,7 +299,7 @@ pub(crate) fn a_provider_that_fails_is_asked_again(plane: &DataPlane) -> Result<
 ",
         provider.issuer()
     ))?;
-    www.answers(&get(&[]), 302)?;
+    www.answers_everywhere(&get(&[]), 302)?;
     provider.fail(2);
     let mut ann = Browser::default();
     let back = ann.logs_in(&www, &provider)?;
@@ -325,7 +326,7 @@ pub(crate) fn clients_log_in_at_a_certified_provider(plane: &DataPlane) -> Resul
         certified.issuer(),
         certified::CLIENT
     ))?;
-    www.answers(&get(&[]), 302)?;
+    www.answers_everywhere(&get(&[]), 302)?;
 
     let mut ann = Browser::default();
     let back = ann.logs_in_by_name(&www, &certified, certified::PASSWORD)?;
