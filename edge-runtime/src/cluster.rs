@@ -7,6 +7,7 @@ pub mod client;
 pub mod discovery;
 pub mod election;
 pub mod fault;
+pub(crate) mod objects;
 pub mod terms;
 mod throttle;
 pub mod watching;

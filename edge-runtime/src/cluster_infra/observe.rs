@@ -1,11 +1,12 @@
 //! The objects of ours that are in the cluster, by watches, so that what drifts is repaired and what is ready is told.
 
-use super::seen::{Marks, ObjectId, Seen, marks, resource};
+use super::seen::{ObjectId, Seen};
 use crate::{
     backoff::Backoff,
     cluster::{
         OWN_LABELS,
         fault::Trouble,
+        objects::{Marks, marks, resource},
         watching::{Fault, Target, events},
     },
     metrics::{Counter, Metrics},

@@ -5,10 +5,12 @@
 
 use super::{
     seen::{ObjectId, Seen, View},
-    succession::WORKLOADS,
     write::Fault,
 };
-use crate::state::{AskedAddresses, Availability, Report};
+use crate::{
+    cluster::objects::WORKLOADS,
+    state::{AskedAddresses, Availability, Report},
+};
 use edge_infra::{ObjectKind, object_name};
 use edge_ir::{Infra, Placement};
 use edge_translate::Home;

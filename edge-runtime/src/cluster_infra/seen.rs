@@ -1,10 +1,9 @@
 //! What is kept of an object of ours that was seen in the cluster, and what it says about its fleet.
 
-use crate::state::Address;
-use edge_infra::{CONTROLLER, FLEET, ObjectKind};
-use edge_ir::FleetKey;
+use crate::{cluster::objects::account, state::Address};
+use edge_infra::ObjectKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,33 +40,6 @@ pub(super) struct Seen {
     pub(super) class_set_by: BTreeSet<String>,
     /// How often what is wanted of it has changed.
     generation: i64,
-}
-
-/// Whose an object is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Marks {
-    pub(super) controller: Option<String>,
-    pub(super) fleet: Option<FleetKey>,
-}
-
-/// How the API names a kind.
-pub(super) fn resource(kind: ObjectKind) -> ApiResource {
-    ApiResource {
-        group: kind.group().to_owned(),
-        version: kind.version().to_owned(),
-        api_version: kind.api_version(),
-        kind: kind.as_str().to_owned(),
-        plural: format!("{}s", kind.as_str().to_lowercase()),
-    }
-}
-
-/// Whose an object says it is.
-pub(super) fn marks(object: &DynamicObject) -> Marks {
-    let annotation = |name: &str| object.metadata.annotations.as_ref()?.get(name).cloned();
-    Marks {
-        controller: annotation(CONTROLLER),
-        fleet: annotation(FLEET).map(|key| key.as_str().into()),
-    }
 }
 
 /// The number of pods, as field managers name it.
@@ -145,8 +117,7 @@ impl Seen {
 
     /// The ServiceAccount that a workload names.
     pub(super) fn account(&self) -> Option<&str> {
-        let account = self.object.pointer("/spec/template/spec/serviceAccountName");
-        account.and_then(Value::as_str)
+        account(&self.object)
     }
 
     /// Pods that are wanted, and those that are ready for traffic.
@@ -298,22 +269,5 @@ mod tests {
         assert_eq!(with_status.pods(ObjectKind::Deployment), (2, 1));
         let changed = seen(json!({"spec": {"replicas": 3}}));
         assert_ne!(plain.fingerprint, changed.fingerprint);
-    }
-
-    #[test]
-    fn plurals_are_those_of_the_api() {
-        let plurals = ObjectKind::ALL.map(|kind| resource(kind).plural);
-        assert_eq!(
-            plurals,
-            [
-                "serviceaccounts",
-                "configmaps",
-                "services",
-                "deployments",
-                "daemonsets",
-                "horizontalpodautoscalers",
-                "poddisruptionbudgets"
-            ]
-        );
     }
 }

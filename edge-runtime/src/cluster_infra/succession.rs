@@ -4,12 +4,9 @@ use super::{
     seen::{ObjectId, Seen, View},
     write::id,
 };
-use crate::cluster::FIELD_MANAGER;
+use crate::cluster::{FIELD_MANAGER, objects::WORKLOADS};
 use edge_infra::{Object, ObjectKind};
 use serde_json::Value;
-
-/// Kinds of objects that run pods.
-pub(super) const WORKLOADS: [ObjectKind; 2] = [ObjectKind::Deployment, ObjectKind::DaemonSet];
 
 fn runs_pods(kind: ObjectKind) -> bool {
     WORKLOADS.contains(&kind)

@@ -2,13 +2,14 @@
 
 use super::{
     cover::covers,
-    seen::{ObjectId, Seen, View, resource},
+    seen::{ObjectId, Seen, View},
     succession::{must_be_remade, probe},
 };
 use crate::{
     cluster::{
         FIELD_MANAGER,
         fault::{describe, is_refusal},
+        objects::resource,
     },
     metrics::{Deed, End, Metrics},
 };

@@ -9,16 +9,12 @@ use super::tokens::Account;
 use crate::cluster::{
     PROXY_LABELS,
     fault::{Trouble, describe},
+    objects::{WORKLOADS, account as account_of, marks, resource},
 };
-use edge_infra::{CONTROLLER, FLEET};
 use edge_ir::FleetKey;
 use edge_translate::Home;
-use futures_util::future::try_join;
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment},
-    core::v1::PodTemplateSpec,
-};
-use kube::{Api, Client, Error, ResourceExt as _, api::ListParams};
+use futures_util::future::try_join_all;
+use kube::{Api, Client, Error, api::ListParams, core::DynamicObject};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -31,28 +27,34 @@ use tokio::{
 };
 use tonic::Status;
 
-/// How long an answer holds: a fleet's proxies come back together.
+/// How long an answer holds: proxies come back together.
 const HOLDS: Duration = Duration::from_secs(10);
-/// How long an answer may take, and those that are waited for before it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer may take, and how long one may wait for one's turn.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks the API server about the workloads of fleets, one question at a time.
+/// Asks the API server about the workloads of a namespace, one question at a time.
 pub(super) struct Accounts {
     client: Client,
     controller_name: Arc<str>,
-    known: Mutex<Known>,
+    holds: Duration,
+    patience: Duration,
+    /// What it said last, by namespace.
+    answers: Mutex<BTreeMap<Arc<str>, Arc<Answer>>>,
+    /// Whose turn it is asks.
+    turn: Mutex<Trouble>,
 }
 
-#[derive(Default)]
-struct Known {
-    fleets: BTreeMap<FleetKey, Answer>,
-    trouble: Trouble,
-}
-
-/// The accounts that the workloads of a fleet name.
+/// The accounts that the workloads of a namespace name, by fleet.
 struct Answer {
     at: Instant,
-    names: BTreeSet<String>,
+    names: BTreeMap<FleetKey, BTreeSet<String>>,
+}
+
+impl Answer {
+    fn has(&self, fleet: &FleetKey, account: &Account) -> bool {
+        let names = self.names.get(fleet);
+        names.is_some_and(|names| names.contains(&*account.name))
+    }
 }
 
 impl fmt::Debug for Accounts {
@@ -68,7 +70,10 @@ impl Accounts {
         Self {
             client,
             controller_name,
-            known: Mutex::default(),
+            holds: HOLDS,
+            patience: PATIENCE,
+            answers: Mutex::default(),
+            turn: Mutex::default(),
         }
     }
 
@@ -80,74 +85,82 @@ impl Accounts {
         if account.name == home.name {
             return Ok(true);
         }
-        let asked = self.named_by_workloads(fleet, home, &account.name);
-        match time::timeout(PATIENCE, asked).await {
-            Ok(Some(is_named)) => Ok(is_named),
+        if let Some(answer) = self.answer(&home.namespace).await {
+            return Ok(answer.has(fleet, account));
+        }
+        // Who was known goes on.
+        match self.last(&home.namespace).await {
+            Some(last) if last.has(fleet, account) => Ok(true),
             _ => Err(Status::unavailable(
                 "it isn't known at the moment which ServiceAccount the fleet has; try again",
             )),
         }
     }
 
-    /// Whether a workload of the fleet names an account; none if nobody can say.
-    async fn named_by_workloads(&self, fleet: &FleetKey, home: &Home, account: &str) -> Option<bool> {
-        let mut known = self.known.lock().await;
-        let answer = known.fleets.get(fleet);
-        if let Some(answer) = answer.filter(|answer| answer.at.elapsed() < HOLDS) {
-            return Some(answer.names.contains(account));
+    /// What the API server says of a namespace, or said a moment ago; nothing if it says nothing.
+    async fn answer(&self, namespace: &Arc<str>) -> Option<Arc<Answer>> {
+        if let Some(answer) = self.recent(namespace).await {
+            return Some(answer);
         }
-        match self.ask(fleet, &home.namespace).await {
-            Ok(names) => {
-                known.trouble.is_over();
-                let is_named = names.contains(account);
+        let said = async {
+            let mut turn = self.turn.lock().await;
+            // Somebody else may have asked meanwhile.
+            match self.recent(namespace).await {
+                Some(answer) => Some(answer),
+                None => self.ask(namespace, &mut turn).await,
+            }
+        };
+        time::timeout(2 * self.patience, said).await.ok().flatten()
+    }
+
+    async fn recent(&self, namespace: &str) -> Option<Arc<Answer>> {
+        let last = self.last(namespace).await;
+        last.filter(|answer| answer.at.elapsed() < self.holds)
+    }
+
+    async fn last(&self, namespace: &str) -> Option<Arc<Answer>> {
+        self.answers.lock().await.get(namespace).cloned()
+    }
+
+    async fn ask(&self, namespace: &Arc<str>, trouble: &mut Trouble) -> Option<Arc<Answer>> {
+        let problem = match time::timeout(self.patience, self.list(namespace)).await {
+            Ok(Ok(names)) => {
+                trouble.is_over();
                 let at = Instant::now();
-                known.fleets.insert(fleet.clone(), Answer { at, names });
-                Some(is_named)
+                let answer = Arc::new(Answer { at, names });
+                let mut answers = self.answers.lock().await;
+                answers.insert(Arc::clone(namespace), Arc::clone(&answer));
+                return Some(answer);
             }
-            Err(error) => {
-                let problem = describe(&error);
-                if known.trouble.is_news(&problem) {
-                    tracing::warn!(%fleet, "the API server can't be asked with which account proxies run: {problem}");
-                }
-                // Who was known goes on.
-                let answer = known.fleets.get(fleet)?;
-                answer.names.contains(account).then_some(true)
+            Ok(Err(error)) => describe(&error),
+            Err(_) => "the API server doesn't answer".to_owned(),
+        };
+        if trouble.is_news(&problem) {
+            tracing::warn!(%namespace, "the API server can't be asked with which accounts proxies run: {problem}");
+        }
+        None
+    }
+
+    /// The accounts that the workloads of our fleets name.
+    async fn list(&self, namespace: &str) -> Result<BTreeMap<FleetKey, BTreeSet<String>>, Error> {
+        let labels = PROXY_LABELS.map(|(name, value)| format!("{name}={value}"));
+        let ours = ListParams::default().labels(&labels.join(","));
+        let lists = WORKLOADS.map(|kind| {
+            let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &resource(kind));
+            let ours = &ours;
+            async move { api.list(ours).await }
+        });
+        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
+        for workload in try_join_all(lists).await?.into_iter().flatten() {
+            let marks = marks(&workload);
+            let is_ours = marks.controller.as_deref() == Some(&*self.controller_name);
+            if let (Some(fleet), Some(account)) = (marks.fleet.filter(|_| is_ours), account_of(&workload.data)) {
+                names.entry(fleet).or_default().insert(account.to_owned());
             }
         }
-    }
-
-    async fn ask(&self, fleet: &FleetKey, namespace: &str) -> Result<BTreeSet<String>, Error> {
-        let labels: Vec<String> = PROXY_LABELS
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let ours = ListParams::default().labels(&labels.join(","));
-        let deployments = Api::<Deployment>::namespaced(self.client.clone(), namespace);
-        let daemons = Api::<DaemonSet>::namespaced(self.client.clone(), namespace);
-        let (deployments, daemons) = try_join(deployments.list(&ours), daemons.list(&ours)).await?;
-        let deployments = deployments.items.into_iter().map(|it| {
-            let marks = it.annotations().clone();
-            (marks, it.spec.map(|spec| spec.template))
-        });
-        let daemons = daemons.items.into_iter().map(|it| {
-            let marks = it.annotations().clone();
-            (marks, it.spec.map(|spec| spec.template))
-        });
-        let workloads = deployments.chain(daemons);
-        Ok(workloads
-            .filter_map(|(marks, template)| self.named_by(&marks, template?, fleet))
-            .collect())
-    }
-
-    /// The account that a workload of the fleet names.
-    fn named_by(
-        &self,
-        marks: &BTreeMap<String, String>,
-        template: PodTemplateSpec,
-        fleet: &FleetKey,
-    ) -> Option<String> {
-        let is = |mark: &str, value: &str| marks.get(mark).is_some_and(|known| known == value);
-        let is_of_fleet = is(CONTROLLER, &self.controller_name) && is(FLEET, fleet.as_str());
-        template.spec?.service_account_name.filter(|_| is_of_fleet)
+        Ok(names)
     }
 }
+
+#[cfg(test)]
+mod tests;

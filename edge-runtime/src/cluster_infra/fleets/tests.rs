@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::{
+    cluster::objects::Marks,
     cluster_infra::{
         observe::{Places, Watches},
-        seen::{Marks, Seen},
+        seen::Seen,
         write::AT_A_TIME,
     },
     metrics::Metrics,

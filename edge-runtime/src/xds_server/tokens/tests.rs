@@ -19,10 +19,14 @@ pub(in crate::xds_server) const AUDIENCE: &str = "edge-gateway.system.svc.cluste
 pub(in crate::xds_server) struct Reviewer {
     /// It is away.
     pub(in crate::xds_server) is_away: AtomicBool,
+    /// It takes questions and doesn't answer.
+    pub(in crate::xds_server) hangs: AtomicBool,
     /// No account is there any more.
     pub(in crate::xds_server) has_forgotten: AtomicBool,
     /// Questions so far.
     pub(in crate::xds_server) asked: AtomicUsize,
+    /// Lists of workloads so far.
+    pub(in crate::xds_server) listed: AtomicUsize,
     /// Workloads in the namespace `ns`, by the plural of their kind.
     pub(in crate::xds_server) workloads: Mutex<BTreeMap<String, Vec<Value>>>,
 }
@@ -44,6 +48,9 @@ impl Reviewer {
             assert_eq!(request.uri().path(), "/apis/authentication.k8s.io/v1/tokenreviews");
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         let answer = |status, body: Value| {
             let body = Body::from(body.to_string().into_bytes());
             Response::builder().status(status).body(body).unwrap()
@@ -54,6 +61,7 @@ impl Reviewer {
             return answer(StatusCode::SERVICE_UNAVAILABLE, status);
         }
         if let Some(kind) = workloads {
+            self.listed.fetch_add(1, Ordering::Relaxed);
             let items = self.workloads.lock().await.get(kind).cloned().unwrap_or_default();
             return answer(StatusCode::OK, json!({"metadata": {}, "items": items}));
         }
