@@ -13,6 +13,7 @@ mod fleets;
 mod nodes;
 mod observe;
 mod owner;
+mod quota;
 mod render;
 mod report;
 mod seen;

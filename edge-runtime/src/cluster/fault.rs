@@ -29,6 +29,7 @@ pub fn describe_status(status: &Status) -> String {
         return format!("the object is too large for the API server: {said}");
     }
     match status.code {
+        403 if is_over_quota(status) => format!("the API server forbids it: {said}"),
         401 => format!("the API server doesn't take our credentials ({said}); check the ServiceAccount's token"),
         403 => format!("the API server forbids it: {said}; add that to the role of the ServiceAccount"),
         422 | 400 => format!("the API server doesn't take it: {said}"),
@@ -56,6 +57,11 @@ pub fn is_too_large(status: &Status) -> bool {
         "trying to send message larger than max",
     ];
     status.code == 413 || (status.code == 500 && is_etcds.iter().any(|words| status.message.contains(words)))
+}
+
+/// Whether there is no room for an object in a ResourceQuota.
+pub fn is_over_quota(status: &Status) -> bool {
+    status.code == 403 && status.message.contains("exceeded quota")
 }
 
 /// The fields of an applied object that its kind doesn't have. To such an object an API server answers with 500, as if
@@ -126,6 +132,23 @@ mod tests {
             assert!(is_refusal(&error), "{message}");
             let told = format!("the object is too large for the API server: {message}");
             assert_eq!(describe(&error), told);
+        }
+    }
+
+    #[test]
+    fn no_role_makes_room_in_a_quota() {
+        for (message, has_advice) in [
+            (
+                "services \"n\" is forbidden: exceeded quota: q, requested: services=1, used: services=1, limited: services=1",
+                false,
+            ),
+            (
+                "services \"n\" is forbidden: User \"us\" cannot patch resource \"services\"",
+                true,
+            ),
+        ] {
+            let told = describe(&answer(403, message));
+            assert_eq!(told.contains("add that to the role"), has_advice, "{told}");
         }
     }
 

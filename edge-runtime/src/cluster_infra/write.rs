@@ -2,6 +2,7 @@
 
 use super::{
     cover::covers,
+    quota::is_full_of,
     seen::{ObjectId, Seen, View},
     succession::{must_be_remade, probe},
 };
@@ -20,6 +21,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::DynamicObject,
 };
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -167,10 +169,12 @@ impl Writer {
         if !self.is_as_wanted(&id, object, (seen, losses)) {
             if let Some(seen) = seen.filter(|seen| must_be_remade(seen, object)) {
                 // It is made again as soon as it is seen to be gone.
-                return match seen.leaves {
-                    true => Ok(()),
-                    false => self.make_place(&id, object, seen).await,
-                };
+                if seen.leaves {
+                    return Ok(());
+                }
+                if self.would_be_other(&id, object, seen).await? {
+                    return self.delete(&id, seen).await;
+                }
             }
             let (begun, applied) = {
                 let turns = Arc::clone(&self.turns);
@@ -281,17 +285,24 @@ impl Writer {
             .map(drop)
     }
 
-    /// Deletes an object, if the API server would take the one that is to have its place.
-    async fn make_place(&mut self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<(), Fault> {
+    /// Asks the API server for what is to take an object's place: whether it would be another than the one that is there. A
+    /// webhook that has made that what it is does so again, and each time it would lose its address for nothing.
+    async fn would_be_other(&self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<bool, Fault> {
         let parameters = PostParams {
             dry_run: true,
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
         let failed = |error: &Error| Fault::new(id, error);
-        let probe = serde_json::from_value(probe(seen, object)).map_err(|error| failed(&Error::SerdeError(error)))?;
-        let taken = self.api(id).create(&parameters, &probe).await;
-        taken.map_err(|error| failed(&error))?;
-        self.delete(id, seen).await
+        let asked = Object {
+            body: probe(seen, object),
+            ..object.clone()
+        };
+        let probe = DynamicObject::deserialize(&asked.body).map_err(|error| failed(&Error::SerdeError(error)))?;
+        match self.api(id).create(&parameters, &probe).await {
+            Ok(made) => Ok(!must_be_remade(&Seen::new(id.kind, made), &asked)),
+            Err(error) if is_full_of(seen, &error) => Ok(true),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     pub(super) async fn delete(&mut self, id: &ObjectId, seen: &Seen) -> Result<(), Fault> {
@@ -427,100 +438,4 @@ fn is_owner_label(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn sight(text: &str) -> Arc<Seen> {
-        let object = json!({"metadata": {"name": "n"}, "data": {"text": text}});
-        Arc::new(Seen::new(
-            ObjectKind::ConfigMap,
-            serde_json::from_value(object).unwrap(),
-        ))
-    }
-
-    fn settled(before: Option<&Arc<Seen>>, losses: u64) -> Settled {
-        Settled {
-            revision: "1".into(),
-            fingerprint: Some(sight("ours").fingerprint),
-            before: Some((before.cloned(), losses)),
-        }
-    }
-
-    #[test]
-    fn what_was_created_is_there_although_no_watch_has_told_until_something_has_gone() {
-        let wanted = Value::from("1");
-        let mut created = settled(None, 4);
-        assert!(created.holds(&wanted, (None, 4)));
-        assert!(!created.holds(&"2".into(), (None, 4)), "something else is wanted");
-        assert!(created.holds(&wanted, (Some(&sight("ours")), 4)), "a watch has told");
-        assert!(!created.holds(&wanted, (None, 4)), "and now it is gone");
-        assert!(!settled(None, 4).holds(&wanted, (None, 5)), "it came and went unseen");
-        assert!(
-            !settled(None, 4).holds(&wanted, (Some(&sight("theirs")), 4)),
-            "it drifts"
-        );
-    }
-
-    #[test]
-    fn what_is_used_as_it_was_found_is_made_as_it_is_wanted_once_it_is_ours() {
-        let (wanted, found) = (Value::from("1"), sight("theirs"));
-        let mut used = Settled {
-            fingerprint: None,
-            ..settled(None, 4)
-        };
-        assert!(used.holds(&wanted, (None, 4)), "it is another fleet's");
-        assert!(!used.holds(&wanted, (Some(&found), 4)), "it has come to this one");
-    }
-
-    #[test]
-    fn what_was_changed_is_as_we_left_it_until_a_watch_tells_more() {
-        let (wanted, before) = (Value::from("1"), sight("before"));
-        let mut changed = settled(Some(&before), 4);
-        assert!(changed.holds(&wanted, (Some(&before), 4)));
-        assert!(changed.holds(&wanted, (Some(&sight("ours")), 5)));
-        assert!(
-            !changed.holds(&wanted, (Some(&sight("before")), 5)),
-            "somebody took it back"
-        );
-        assert!(!settled(Some(&before), 4).holds(&wanted, (None, 5)), "it is gone");
-    }
-
-    #[test]
-    fn an_object_is_known_by_its_marks_or_by_its_labels_and_a_foreign_one_is_left_alone() {
-        let labels = json!({"app.kubernetes.io/managed-by": "edge-gateway", "gateway.edge/owning-gateway-name": "g"});
-        let marks = json!({CONTROLLER: "c", FLEET: "ns/g", REVISION: "1"});
-        let wanted = Object {
-            kind: ObjectKind::Service,
-            namespace: "ns".into(),
-            name: "n".into(),
-            body: json!({"metadata": {"labels": labels, "annotations": marks}}),
-        };
-        let found = |labels: &Value, annotations: Value| -> Result<(), String> {
-            let found = json!({"metadata": {"name": "n", "labels": labels, "annotations": annotations}});
-            check_owner(&serde_json::from_value(found).unwrap(), &wanted)
-        };
-        let none = json!({});
-        assert_eq!(found(&labels, marks.clone()), Ok(()));
-        assert_eq!(found(&none, marks.clone()), Ok(()), "somebody took the labels away");
-        assert_eq!(found(&labels, none.clone()), Ok(()), "somebody took the marks away");
-        let other_controller = |fleet: &str| json!({CONTROLLER: "other", FLEET: fleet});
-        assert_eq!(
-            found(&labels, other_controller("ns/g")),
-            Ok(()),
-            "the Gateway was another controller's"
-        );
-        for (labels, marks) in [
-            (&none, none.clone()),
-            (&none, other_controller("ns/g")),
-            (&labels, other_controller("ns/h")),
-            (&labels, json!({FLEET: "ns/h"})),
-        ] {
-            let message = found(labels, marks).unwrap_err();
-            assert!(
-                message.starts_with("Service ns/n exists and is not of this Gateway"),
-                "{message}"
-            );
-        }
-    }
-}
+mod tests;
