@@ -47,7 +47,8 @@ pub struct JwtProvider {
     pub local_jwks: Option<LocalJwks>,
     /// Claims that become headers.
     pub claim_to_headers: Option<Vec<ClaimToHeader>>,
-    /// Looks for the route again with these headers.
+    /// Looks for the route again with these headers. Envoy asks for nothing more that only the route found demands before this
+    /// place; edge-proxy refuses such a request.
     pub recompute_route: Option<bool>,
     /// Where the token is; a bearer token or query parameter `access_token` when absent.
     pub extract_from: Option<JwtExtractor>,

@@ -29,7 +29,8 @@ pub struct ExtAuth {
     /// Allows requests when the service can not be asked.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fail_open: Option<bool>,
-    /// Looks for the route again when headers were changed.
+    /// Looks for the route again when headers were changed. Envoy asks for nothing more that only the route found demands before
+    /// this place; edge-proxy refuses such a request.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recompute_route: Option<bool>,
     /// Tells the service about the route.

@@ -41,7 +41,8 @@ pub struct JwtProvider {
     /// Claims that become headers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim_to_headers: Box<[ClaimToHeader]>,
-    /// Looks for the route again with these headers.
+    /// Looks for the route again with these headers. Envoy asks for nothing more that only the route found demands before this
+    /// place; edge-proxy refuses such a request.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recompute_route: Option<bool>,
     /// Where the token is; a bearer token or query parameter `access_token` when absent.
