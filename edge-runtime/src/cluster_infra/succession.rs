@@ -61,6 +61,19 @@ fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
     is_balanced && is_other
 }
 
+/// What names of probes begin with; an API server makes up the rest.
+const PROBE: &str = "edge-probe-";
+
+/// What an API server says of a probe, as said of the object that is wanted: the same each time.
+pub(super) fn said_of_wanted(text: &str, name: &str) -> String {
+    let mut parts = text.split(PROBE);
+    let start = parts.next().unwrap_or_default().to_owned();
+    parts.fold(start, |said, part| {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric());
+        said + name + rest
+    })
+}
+
 /// A Service like the one that is wanted, under a name that nobody has: an API server that would take this one takes that
 /// one in the place of the one that is there. What the two have in common, and only one at a time can have, is left out.
 pub(super) fn probe(existing: &Seen, wanted: &Object) -> Value {
@@ -76,7 +89,7 @@ pub(super) fn probe(existing: &Seen, wanted: &Object) -> Value {
         .collect();
     if let Some(metadata) = probe["metadata"].as_object_mut() {
         metadata.remove("name");
-        metadata.insert("generateName".to_owned(), "edge-probe-".into());
+        metadata.insert("generateName".to_owned(), PROBE.into());
     }
     let Some(spec) = probe["spec"].as_object_mut() else {
         return probe;

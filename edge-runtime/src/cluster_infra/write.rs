@@ -4,7 +4,7 @@ use super::{
     cover::covers,
     quota::is_full_of,
     seen::{ObjectId, Seen, View},
-    succession::{must_be_remade, probe},
+    succession::{must_be_remade, probe, said_of_wanted},
 };
 use crate::{
     cluster::{
@@ -301,7 +301,12 @@ impl Writer {
         match self.api(id).create(&parameters, &probe).await {
             Ok(made) => Ok(!must_be_remade(&Seen::new(id.kind, made), &asked)),
             Err(error) if is_full_of(seen, &error) => Ok(true),
-            Err(error) => Err(failed(&error)),
+            Err(mut error) => {
+                if let Error::Api(status) = &mut error {
+                    status.message = said_of_wanted(&status.message, &id.name);
+                }
+                Err(failed(&error))
+            }
         }
     }
 

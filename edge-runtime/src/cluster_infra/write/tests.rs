@@ -162,7 +162,10 @@ async fn a_service_makes_place_for_one_that_would_be_another() {
         service
     };
     let refused = |used: u8| {
-        let message = format!("exceeded quota: q, requested: services=1, used: services={used}, limited: services=1");
+        let message = format!(
+            "services \"edge-probe-x7k2p\" is forbidden: exceeded quota: q, requested: services=1, used: services={used}, \
+             limited: services=1"
+        );
         (
             403,
             json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message}),
@@ -192,5 +195,9 @@ async fn a_service_makes_place_for_one_that_would_be_another() {
     );
     let (asked, done) = asked_of(move |_| refused(2)).await;
     assert_eq!(asked, ["POST dry"]);
-    assert!(done.unwrap_err().text().contains("exceeded quota"));
+    let told = done.unwrap_err();
+    assert!(
+        told.text().contains("services \"n\" is forbidden: exceeded quota"),
+        "the same each time: {told:?}"
+    );
 }
