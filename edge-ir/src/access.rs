@@ -125,6 +125,23 @@ pub struct AddressRange {
     pub bits: u8,
 }
 
+impl AddressRange {
+    /// Whether an address is in it, to the letter: none of IPv4 is in a range of IPv6.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let differ = u32::from(own) ^ u32::from(other);
+                differ.leading_zeros() >= self.bits.into()
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let differ = u128::from(own) ^ u128::from(other);
+                differ.leading_zeros() >= self.bits.into()
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
 /// A condition on a claim of a verified token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

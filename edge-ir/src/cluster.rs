@@ -1,7 +1,8 @@
 //! Clusters and their endpoints.
 
 use crate::{
-    ClusterName, CustomObjects, EndpointSetName, LoadBalancing, Origins, SecretSource, TlsVersion, UpstreamSettings,
+    ClusterName, CustomObjects, EndpointSetName, LoadBalancing, NamedHosts, Origins, SecretSource, TlsVersion,
+    UpstreamSettings,
 };
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
@@ -185,7 +186,7 @@ pub enum Discovery {
     /// By resolving the host names in these localities.
     Dns(Vec<Locality>),
     /// By resolving the host of each request.
-    OfRequest,
+    OfRequest(NamedHosts),
     /// They are where these localities say.
     Fixed(Vec<Locality>),
 }

@@ -7,7 +7,7 @@
 
 use crate::{
     AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, Login,
-    LuaScript, NativeFilter, PlaceLookup, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
+    LuaScript, NamedHosts, NativeFilter, PlaceLookup, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -235,6 +235,8 @@ pub enum FilterSettings {
     RateLimitService(Arc<RateLimitService>),
     /// Answers requests for this path with 200, whatever routes say.
     Probe(Arc<str>),
+    /// Resolves the hosts that requests name, where their backend is who has that name.
+    Names(NamedHosts),
     /// Edits all responses, in this order.
     Responses(Vec<HeaderMutation>),
 }

@@ -51,6 +51,7 @@ mod listener;
 mod login;
 mod metrics;
 mod name;
+mod named;
 mod origin;
 mod patch;
 mod place;
@@ -108,13 +109,15 @@ pub use infra::{
 pub use list::{Chunk, List};
 pub use listener::{
     Carrier, CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
-    Hello, HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
+    Hello, HttpManager, IpFamily, Listener, NamedAt, Network, Resumption, ServerNames, StreamProxy, StreamShare,
+    TlsVersion,
 };
 pub use login::{
     Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
 };
 pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, GuardSet, ListenerName, RouteTableName, SecretName};
+pub use named::NamedHosts;
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use place::{Place, PlaceCondition, PlaceDatabases, PlaceFact, PlaceLookup};

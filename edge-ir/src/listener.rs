@@ -1,8 +1,8 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
 use crate::{
-    AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, GuardSet, ListenerName, Origins,
-    RouteTableName, SecretName, SecretSource, SocketSettings, TextMatcher, ValueMatcher,
+    AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, GuardSet, ListenerName, NamedHosts,
+    Origins, RouteTableName, SecretName, SecretSource, SocketSettings, TextMatcher,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -137,13 +137,9 @@ pub struct StreamProxy {
     /// choice is random.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hashes_source: bool,
-    /// Where set, its one backend is whoever the client asks for by server name, at this port. Who asks for nobody is
-    /// closed.
+    /// Where set, its one backend is whoever the client asks for by server name. Who asks for nobody is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub named_at: Option<u16>,
-    /// Server names that nobody may ask for: connections with one of these are closed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused_names: Vec<ValueMatcher>,
+    pub named_at: Option<NamedAt>,
     /// The route object; none while no route is attached.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub origins: Origins,
@@ -151,6 +147,16 @@ pub struct StreamProxy {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// Where those are whom clients ask for by server name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedAt {
+    /// The port.
+    pub port: u16,
+    /// Who may be asked for.
+    pub hosts: NamedHosts,
 }
 
 /// One weighted backend of a stream.

@@ -2,13 +2,23 @@
 //! requests sent there: in a pod, loopback is the proxy's own, with its admin interface. On a machine somebody else may be
 //! meant.
 //!
-//! A name that a resolver knows as such an address isn't found out here.
+//! A name that a resolver knows as such an address isn't found out here. Where clients name hosts, proxies judge what they
+//! find ([`NamedHosts`]).
 
 use crate::settings::Platform;
+use edge_ir::NamedHosts;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Names of loopback: RFC 6761 §6.3 (and what is below it), and those that stand in files of hosts.
 const NAMES: [&str; 4] = ["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"];
+
+/// Who may answer clients that say themselves by whom.
+pub(crate) fn named_hosts(platform: Platform) -> NamedHosts {
+    match platform {
+        Platform::Cluster => NamedHosts::Others,
+        Platform::Host => NamedHosts::Any,
+    }
+}
 
 /// What is wrong with sending requests to an address, said of it.
 pub(crate) fn address_flaw(ip: IpAddr, platform: Platform) -> Option<&'static str> {
@@ -17,10 +27,8 @@ pub(crate) fn address_flaw(ip: IpAddr, platform: Platform) -> Option<&'static st
     }
     // An IPv4 address in the form of IPv6 leads where the address does (RFC 4291 §2.5.5.2).
     let ip = ip.to_canonical();
-    let is_this_network = |v4: Ipv4Addr| v4.octets()[0] == 0;
     let is_v4 = |is: fn(Ipv4Addr) -> bool| matches!(ip, IpAddr::V4(v4) if is(v4));
-    // A connection to "this host" (RFC 1122 §3.2.1.3) goes to loopback.
-    if ip.is_loopback() || ip.is_unspecified() || is_v4(is_this_network) {
+    if NamedHosts::Others.refused().iter().any(|range| range.contains(ip)) {
         Some("in the loopback range is only supported when using the Host infrastructure")
     } else if ip.is_multicast() || is_v4(|v4| v4.is_broadcast()) {
         Some("is no address of one host")

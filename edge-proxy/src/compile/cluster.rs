@@ -502,7 +502,7 @@ impl ClusterSpec {
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,
             naming: match &self.discovery {
-                Discovery::Requests(naming) => Some(*naming),
+                Discovery::Requests(naming) => Some(naming.clone()),
                 _ => None,
             },
             loads: self.loads.clone(),

@@ -17,6 +17,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3::HeaderMutation as EarlyHeaderMutation;
 use envoy_types::pb::envoy::extensions::request_id::uuid::v3::UuidRequestIdConfig;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
+use envoy_types::pb::xds::core::v3::CidrRange as XdsRange;
 use http::HeaderValue;
 
 use crate::compile::Context;
@@ -347,23 +348,39 @@ fn upgrades(at: &At<'_>, list: &[UpgradeConfig]) -> Result<Vec<Upgrade>, Rejecti
 
 /// Networks in CIDR form.
 pub(super) fn address_ranges(at: &At<'_>, list: &[CidrRange]) -> Result<Vec<AddressRange>, Rejection> {
-    list.iter()
-        .enumerate()
-        .map(|(index, range)| {
-            let at = at.index(index);
-            let address: IpAddr = range.address_prefix.parse().map_err(|_| {
-                at.field("address_prefix")
-                    .error(format!("{:?} is not an address", range.address_prefix))
-            })?;
-            let bits = if address.is_ipv4() { 32 } else { 128 };
-            let len = number(range.prefix_len.as_ref()).unwrap_or(0);
-            if len > bits {
-                return Err(at.field("prefix_len").error(format!("must be at most {bits}")));
-            }
-            Ok(AddressRange {
-                address,
-                prefix_len: len as u8,
-            })
+    let ranges = list
+        .iter()
+        .map(|range| (&*range.address_prefix, number(range.prefix_len.as_ref())));
+    all_networks(at, ranges)
+}
+
+/// The same of the message that xDS has for them.
+pub(super) fn networks(at: &At<'_>, list: &[XdsRange]) -> Result<Vec<AddressRange>, Rejection> {
+    let ranges = list
+        .iter()
+        .map(|range| (&*range.address_prefix, number(range.prefix_len.as_ref())));
+    all_networks(at, ranges)
+}
+
+fn all_networks<'a>(
+    at: &At<'_>,
+    ranges: impl Iterator<Item = (&'a str, Option<u32>)>,
+) -> Result<Vec<AddressRange>, Rejection> {
+    let network = |(index, (prefix, len)): (usize, (&str, Option<u32>))| {
+        let at = at.index(index);
+        let address: IpAddr = prefix.parse().map_err(|_| {
+            at.field("address_prefix")
+                .error(format!("{prefix:?} is not an address"))
+        })?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let len = len.unwrap_or(0);
+        if len > bits {
+            return Err(at.field("prefix_len").error(format!("must be at most {bits}")));
+        }
+        Ok(AddressRange {
+            address,
+            prefix_len: len as u8,
         })
-        .collect()
+    };
+    ranges.enumerate().map(network).collect()
 }

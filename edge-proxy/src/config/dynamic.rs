@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::config::listener::AddressRange;
 use crate::config::route::HostRewrite;
 
 /// Which addresses of a name are used.
@@ -41,7 +42,7 @@ impl DnsFamily {
 }
 
 /// How names are resolved that requests ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naming {
     /// Which addresses.
     pub family: DnsFamily,
@@ -53,6 +54,24 @@ pub struct Naming {
     pub most: usize,
     /// An answer comes in this time, or none.
     pub timeout: Duration,
+    /// Addresses that no name leads to, nor a request that says them itself.
+    pub refused: AddressFilter,
+}
+
+/// Some of all addresses; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressFilter {
+    /// In these networks.
+    pub ranges: Box<[AddressRange]>,
+    /// Whether it is the addresses in none of them.
+    pub inverted: bool,
+}
+
+impl AddressFilter {
+    /// Whether an address is one of these.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.contains(address)) != self.inverted
+    }
 }
 
 /// What a route says of names: the host of its requests is another.

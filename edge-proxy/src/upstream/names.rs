@@ -152,14 +152,18 @@ impl KnownNames {
     }
 
     async fn resolve(&self, naming: &Naming, host: &str, port: u16) -> Option<SocketAddr> {
-        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            return Some(SocketAddr::new(address, port));
+        let may_be_used = |address: &IpAddr| !naming.refused.has(*address);
+        if let Ok(address) = without_brackets(host).unwrap_or(host).parse::<IpAddr>() {
+            return may_be_used(&address).then(|| SocketAddr::new(address, port));
         }
         let asking = async {
             let _permit = self.lookups.acquire().await.ok()?;
-            let answers = tokio::net::lookup_host((host.trim_end_matches('.'), port)).await.ok()?;
+            // Without the dot of an absolute name, which a resolver of the system needs not.
+            let name = host.strip_suffix('.').unwrap_or(host);
+            let answers = tokio::net::lookup_host((name, port)).await.ok()?;
             let addresses = naming.family.choose(answers.map(|answer| answer.ip()).collect());
-            Some(SocketAddr::new(*addresses.first()?, port))
+            let address = addresses.into_iter().find(may_be_used)?;
+            Some(SocketAddr::new(address, port))
         };
         tokio::time::timeout(naming.timeout, asking).await.ok().flatten()
     }
@@ -186,8 +190,16 @@ fn split(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
         "" => usual_port,
         port => port.strip_prefix(':')?.parse().ok()?,
     };
-    let is_host = !host.is_empty() && (host.starts_with('[') || !host.contains(':'));
+    let is_host = match without_brackets(host) {
+        Some(address) => address.parse::<IpAddr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['[', ']', ':']),
+    };
     is_host.then_some((host, port))
+}
+
+/// The address that brackets keep apart from a port (RFC 3986 §3.2.2).
+fn without_brackets(host: &str) -> Option<&str> {
+    host.strip_prefix('[')?.strip_suffix(']')
 }
 
 fn made(address: SocketAddr, name: &str) -> Host {
@@ -209,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::dynamic::DnsFamily;
+    use crate::config::dynamic::{AddressFilter, DnsFamily};
 
     #[test]
     fn the_last_who_asks_in_vain_leaves_no_name() {
@@ -219,6 +231,7 @@ mod tests {
             unused: Duration::from_secs(3600),
             most: 1,
             timeout: Duration::from_secs(1),
+            refused: AddressFilter::default(),
         };
         let known = KnownNames::default();
         let key = |name: &str| (ClusterId(0), Box::from(name));
@@ -246,6 +259,13 @@ mod tests {
             ("a.example:x", None),
             ("a.example:70000", None),
             ("", None),
+            ("[]:80", None),
+            ("[[::1]]:80", None),
+            ("[127.0.0.1:80", None),
+            ("127.0.0.1]:80", None),
+            ("[localhost]:80", None),
+            ("::1:80", None),
+            ("localhost:+80", None),
         ] {
             assert_eq!(split(authority, 80), expected, "{authority}");
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use edge_proxy::config::cluster::LbPolicy;
-use edge_proxy::config::dynamic::{DnsFamily, NamedOtherwise, Naming};
+use edge_proxy::config::dynamic::{AddressFilter, DnsFamily, NamedOtherwise, Naming};
 use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
+use edge_proxy::config::listener::AddressRange;
 use edge_proxy::config::load::{HostSource, LoadWeights};
 use edge_proxy::config::route::{HostRewrite, RetryOn};
 use http::{HeaderName, HeaderValue, Response};
@@ -99,16 +100,27 @@ fn hosts_that_report_more_load_get_less_of_it() {
     });
 }
 
-/// A proxy that sends requests to whom they ask for, if the filter allows it.
-fn by_name(filters: Vec<HttpFilter>, other: Option<&str>, rewritten: Option<HostRewrite>) -> Proxy {
-    let mut named = cluster(0);
-    named.naming = Some(Naming {
+/// How names are resolved, three of them at once.
+fn naming() -> Naming {
+    Naming {
         family: DnsFamily::V4,
         refresh: Duration::from_secs(60),
         unused: Duration::from_secs(300),
         most: 3,
         timeout: Duration::from_secs(1),
-    });
+        refused: AddressFilter::default(),
+    }
+}
+
+/// A proxy that sends requests to whom they ask for, if the filter allows it.
+fn by_name(filters: Vec<HttpFilter>, other: Option<&str>, rewritten: Option<HostRewrite>) -> Proxy {
+    by_name_as(naming(), filters, other, rewritten)
+}
+
+/// The same, with names resolved in another way.
+fn by_name_as(naming: Naming, filters: Vec<HttpFilter>, other: Option<&str>, rewritten: Option<HostRewrite>) -> Proxy {
+    let mut named = cluster(0);
+    named.naming = Some(naming);
     let mut settings = forward(0);
     settings.host_rewrite = rewritten;
     let mut route = catch_all(settings);
@@ -166,5 +178,68 @@ fn nothing_is_resolved_that_the_filter_does_not_allow() {
         let named = by_name(names(), Some(&host), None);
         assert_eq!(named.get("www.example.com", "/").await.text(), "a");
         assert_eq!(backend.last().headers()["host"], host);
+    });
+}
+
+#[test]
+fn nobody_is_found_at_addresses_that_are_refused() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let port = backend.address.port();
+        let network = |address: &str, prefix_len| AddressRange {
+            address: address.parse().unwrap(),
+            prefix_len,
+        };
+        let names = || vec![HttpFilter::on("names", FilterKind::Names)];
+        let without = |ranges: &[AddressRange]| {
+            let naming = Naming {
+                family: DnsFamily::All,
+                most: 64,
+                refused: AddressFilter {
+                    ranges: ranges.into(),
+                    inverted: false,
+                },
+                ..naming()
+            };
+            by_name_as(naming, names(), None, None)
+        };
+        let itself = [network("127.0.0.0", 8), network("0.0.0.0", 8), network("::", 127)];
+        let proxy = without(&itself);
+        let mut client = proxy.http1().await;
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1.",
+            "localhost",
+            "localhost.",
+            "localhost..",
+            "0.0.0.0",
+            "0",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:0.0.0.0]",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "::1",
+            "::",
+            "127.0.0.1]",
+            "[127.0.0.1",
+            "[127.0.0.1]",
+            "[[::1]]",
+            "127.0.0.1..",
+        ] {
+            let reply = client.get(&format!("{host}:{port}"), "/").await;
+            assert_eq!((reply.status, reply.text()), (503, "DNS resolution failure"), "{host}");
+        }
+        for host in [format!("localhost:+{port}"), format!("127.0.0.1:+{port}")] {
+            assert_eq!(client.get(&host, "/").await.status, 503, "{host}");
+        }
+        assert_eq!(backend.requests(), 0);
+        // Others are found, said in numbers as well.
+        let proxy = without(&[network("127.0.0.2", 32)]);
+        let mut client = proxy.http1().await;
+        assert_eq!(client.get(&format!("127.0.0.2:{port}"), "/").await.status, 503);
+        assert_eq!(client.get(&format!("127.0.0.1:{port}"), "/").await.text(), "a");
     });
 }

@@ -113,10 +113,13 @@ fn other_names_and_cleartext_are_closed() {
     });
 }
 
-/// A listener that takes connections to a port of whoever they ask for, one name at a time, unless the name is `refused`
-/// (a permission). `own`: its own port.
+/// A listener that takes connections to a port of whoever they ask for, one name at a time, unless they are found at
+/// addresses that are `refused` (ranges). `own`: its own port.
 fn listen_for_names(proxy: &Proxy, own: u16, port: u16, refused: &str) -> SocketAddr {
-    let cache = "dns_cache_config: {name: c, dns_lookup_family: V4_ONLY, max_hosts: 1, dns_query_timeout: 0.5s}";
+    let cache = format!(
+        "dns_cache_config: {{name: c, dns_lookup_family: V4_ONLY, max_hosts: 1, dns_query_timeout: 0.5s, \
+         resolved_address_filter: {{ranges: [{refused}]}}}}"
+    );
     let cluster = format!(
         r#"
 name: names
@@ -137,11 +140,6 @@ listener_filters:
   typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector}}
 filter_chains:
 - filters:
-  - name: refused
-    typed_config:
-      "@type": {filters}.rbac.v3.RBAC
-      stat_prefix: r
-      rules: {{action: DENY, policies: {{refused: {{permissions: [{refused}], principals: [{{any: true}}]}}}}}}
   - name: names
     typed_config: {{"@type": {filters}.sni_dynamic_forward_proxy.v3.FilterConfig, port_value: {port}, {cache}}}
   - name: tcp
@@ -152,15 +150,12 @@ filter_chains:
     proxy.address("tls")
 }
 
-/// A permission that no server name has.
-const NOBODY: &str = "{requested_server_name: {exact: nobody}}";
-
 #[test]
 fn a_name_that_leads_back_to_the_listener_is_closed() {
     run(async {
         let proxy = Proxy::start();
         let [port] = e2e::ports::free().unwrap();
-        let address = listen_for_names(&proxy, port, port, NOBODY);
+        let address = listen_for_names(&proxy, port, port, "");
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(&client_hello("localhost")).await.unwrap();
         assert_eq!(rest(&mut client).await, "");
@@ -173,7 +168,7 @@ fn a_name_that_nobody_has_takes_no_place_from_others() {
     run(async {
         let proxy = Proxy::start();
         let backend = echo("a").await;
-        let address = listen_for_names(&proxy, 0, backend.port(), NOBODY);
+        let address = listen_for_names(&proxy, 0, backend.port(), "");
         for _ in 0..8 {
             // Each worker has places of its own.
             let mut client = TcpStream::connect(address).await.unwrap();
@@ -187,19 +182,19 @@ fn a_name_that_nobody_has_takes_no_place_from_others() {
 }
 
 #[test]
-fn names_that_are_refused_lead_nowhere() {
+fn names_of_refused_addresses_lead_nowhere() {
     run(async {
         let proxy = Proxy::start();
         let backend = echo("a").await;
-        let own = r"{requested_server_name: {safe_regex: {regex: '(?i)(.*\.)?(localhost|[0-9]+)\.?|.*:.*'}}}";
+        let own = "{address_prefix: 127.0.0.0, prefix_len: 8}, {address_prefix: 0.0.0.0, prefix_len: 8}";
         let address = listen_for_names(&proxy, 0, backend.port(), own);
-        for name in ["localhost", "a.localhost", "LocalHost"] {
+        for name in ["localhost", "LocalHost", "localhost.", "0x7f000001"] {
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(&client_hello(name)).await.unwrap();
             assert_eq!(rest(&mut client).await, "", "{name}");
         }
         assert_eq!(proxy.of_cluster("names", "upstream_cx_total"), 0);
-        let address = listen_for_names(&proxy, 0, backend.port(), NOBODY);
+        let address = listen_for_names(&proxy, 0, backend.port(), "");
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(&client_hello("localhost")).await.unwrap();
         assert_eq!(client.read_u8().await.unwrap(), b'a');

@@ -222,7 +222,7 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     let eds = clusters.values().filter_map(|c| match &c.discovery {
         Discovery::Endpoints(set) => Some(&**set),
-        Discovery::Dns(_) | Discovery::OfRequest | Discovery::Fixed(_) => None,
+        Discovery::Dns(_) | Discovery::OfRequest(_) | Discovery::Fixed(_) => None,
     });
     let wanted: BTreeSet<&str> = eds.collect();
     // That with the fleet's own proxies is for a cluster of their bootstrap.

@@ -43,7 +43,7 @@ impl Shown {
         let clusters = backends().map(|(cluster, custom)| (cluster.name.clone().into(), Arc::clone(custom)));
         let endpoints = backends().filter_map(|(cluster, custom)| match &cluster.discovery {
             Discovery::Endpoints(list) => Some((list.clone().into(), Arc::clone(custom))),
-            Discovery::Dns(_) | Discovery::OfRequest | Discovery::Fixed(_) => None,
+            Discovery::Dns(_) | Discovery::OfRequest(_) | Discovery::Fixed(_) => None,
         });
         let of_gateways = fleet.custom_policies.iter().map(|custom| Arc::clone(&custom.policy));
         let of_routes = routes.values().flat_map(|custom| custom.policies.iter().cloned());

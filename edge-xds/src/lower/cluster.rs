@@ -11,7 +11,9 @@ use crate::{
     wire::{put_message, put_str},
 };
 use bytes::Bytes;
-use edge_ir::{Cluster, ClusterStats, Discovery, DnsFamily, DnsSettings, EndpointSocket, ServerNaming, UpstreamTls};
+use edge_ir::{
+    Cluster, ClusterStats, Discovery, DnsFamily, DnsSettings, EndpointSocket, NamedHosts, ServerNaming, UpstreamTls,
+};
 use envoy_types::{
     pb::envoy::{
         config::cluster::v3::{
@@ -84,7 +86,7 @@ impl Encoder {
         let entry = Entry::new(cluster.name.clone(), body, cluster.origins.clone());
         let warmed_by = match &cluster.discovery {
             Discovery::Endpoints(set) => Some(set.clone().into()),
-            Discovery::Dns(_) | Discovery::OfRequest | Discovery::Fixed(_) => None,
+            Discovery::Dns(_) | Discovery::OfRequest(_) | Discovery::Fixed(_) => None,
         };
         Entry { warmed_by, ..entry }
     }
@@ -140,7 +142,7 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
             });
         }
         Discovery::Dns(_) => lower_dns(&mut message, cluster.upstream.dns.unwrap_or_default()),
-        Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
+        Discovery::OfRequest(hosts) => lower_of_request(&mut message, *hosts, cluster.tls.as_ref()),
         Discovery::Fixed(_) => {
             message.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into()));
         }
@@ -173,14 +175,14 @@ fn transport_socket(socket: &EndpointSocket) -> TransportSocketMatch {
 }
 
 /// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.
-fn lower_of_request(message: &mut pb::Cluster, tls: Option<&UpstreamTls>) {
+fn lower_of_request(message: &mut pb::Cluster, hosts: NamedHosts, tls: Option<&UpstreamTls>) {
     let config = dynamic::ClusterConfig {
         // A proxy wants to be told that a name other than the one resolved is asked for, or that none is verified; in
         // clear too, where the cluster says anything else of HTTP.
         allow_insecure_cluster_options: tls
             .is_none_or(|tls| tls.naming != ServerNaming::OfRequest || tls.authorities.is_none()),
         cluster_implementation_specifier: Some(ClusterImplementationSpecifier::DnsCacheConfig(
-            super::filter::dns_cache(),
+            super::filter::dns_cache(hosts),
         )),
         ..Default::default()
     };

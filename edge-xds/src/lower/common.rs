@@ -1,6 +1,8 @@
 //! Small messages that many resources use.
 
-use edge_ir::{ClusterName, Fraction, Http2Keepalive, RetryPolicy, SecretName, SecretSource, TextMatcher, Timeout};
+use edge_ir::{
+    AddressRange, ClusterName, Fraction, Http2Keepalive, RetryPolicy, SecretName, SecretSource, TextMatcher, Timeout,
+};
 use envoy_types::{
     pb::{
         envoy::{
@@ -24,6 +26,7 @@ use envoy_types::{
             },
         },
         google::protobuf::{Any, BoolValue, Duration, UInt32Value},
+        xds::core::v3::CidrRange,
     },
     util::pack_any,
 };
@@ -144,6 +147,14 @@ pub(super) fn retries(retry: &RetryPolicy) -> service::RetryPolicy {
             max_interval: retry.max_backoff.map(duration),
         }),
         ..Default::default()
+    }
+}
+
+/// A range of addresses.
+pub(super) fn range(range: AddressRange) -> CidrRange {
+    CidrRange {
+        address_prefix: range.address.to_string(),
+        prefix_len: number(range.bits.into()),
     }
 }
 

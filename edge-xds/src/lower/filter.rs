@@ -2,13 +2,15 @@
 
 use super::{
     access,
-    common::{extension, secret_from_ads},
+    common::{extension, range, secret_from_ads},
     cors, ext_authz, session,
     sharing::{Draft, Sharing},
     token,
 };
 use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_str};
-use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter, VirtualHost};
+use edge_ir::{
+    ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, NamedHosts, RouteFilter, VirtualHost,
+};
 use envoy_types::{
     pb::{
         envoy::{
@@ -24,6 +26,7 @@ use envoy_types::{
                 },
                 http::injected_credentials::generic::v3::Generic,
             },
+            r#type::matcher::v3::AddressMatcher,
         },
         google::protobuf::Any,
     },
@@ -127,19 +130,30 @@ pub(super) fn credential_injector(credential: &InjectedCredential) -> Credential
     }
 }
 
-/// The names that requests ask for, resolved: the filter and the clusters share one cache, so both say the same of it.
-pub(super) fn dns_cache() -> DnsCacheConfig {
+/// The names that requests ask for, resolved: the filter and the clusters share one cache, so both say the same of it. A
+/// proxy drops what is found in the ranges, whether a resolver says it or the request itself. It never changes what it has
+/// once been told of a cache by that name, and refuses whoever says otherwise.
+pub(super) fn dns_cache(hosts: NamedHosts) -> DnsCacheConfig {
+    let ranges: Vec<_> = hosts.refused().iter().copied().map(range).collect();
+    let name = match hosts {
+        NamedHosts::Any => "dynamic_forward_proxy",
+        NamedHosts::Others => "dynamic_forward_proxy/others",
+    };
     DnsCacheConfig {
-        name: "dynamic_forward_proxy".to_owned(),
+        name: name.to_owned(),
         dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
+        resolved_address_filter: (!ranges.is_empty()).then_some(AddressMatcher {
+            ranges,
+            invert_match: false,
+        }),
         ..Default::default()
     }
 }
 
 /// Resolves the host of a request whose cluster has no endpoints of its own, and lets all others pass.
-pub(super) fn dynamic_forward_proxy() -> DynamicForwardProxy {
+fn dynamic_forward_proxy(hosts: NamedHosts) -> DynamicForwardProxy {
     DynamicForwardProxy {
-        implementation_specifier: Some(ImplementationSpecifier::DnsCacheConfig(dns_cache())),
+        implementation_specifier: Some(ImplementationSpecifier::DnsCacheConfig(dns_cache(hosts))),
         ..Default::default()
     }
 }

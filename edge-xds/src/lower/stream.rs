@@ -5,17 +5,12 @@ use super::{
     access_log::{self, Place},
     common::duration,
     filter::dns_cache,
-    matches::string_matcher,
 };
-use edge_ir::{FleetSettings, StreamProxy, StreamShare, Timeout, ValueMatcher};
+use edge_ir::{FleetSettings, NamedAt, StreamProxy, StreamShare, Timeout};
 use envoy_types::{
     pb::envoy::{
-        config::{
-            listener::v3::{Filter, filter},
-            rbac::v3::{Permission, Policy, Principal, Rbac as Rules, permission, principal::Identifier, rbac::Action},
-        },
+        config::listener::v3::{Filter, filter},
         extensions::filters::network::{
-            rbac::v3::Rbac as NetworkRbac,
             sni_dynamic_forward_proxy::v3::{FilterConfig as NamedHost, filter_config::PortSpecifier},
             tcp_proxy::v3::{
                 TcpProxy,
@@ -44,45 +39,16 @@ pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetS
             &stream.stat_prefix,
         )))),
     });
-    let refused = (!stream.refused_names.is_empty()).then(|| refusing(&stream.refused_names, &stream.stat_prefix));
     let named = stream.named_at.map(named_host);
     let rest = [proxy(stream, idle, settings)];
-    access.into_iter().chain(refused).chain(named).chain(rest).collect()
+    access.into_iter().chain(named).chain(rest).collect()
 }
 
-/// Closes connections that ask for one of these server names.
-fn refusing(names: &[ValueMatcher], stat_prefix: &str) -> Filter {
-    let asked = |name: &ValueMatcher| Permission {
-        rule: Some(permission::Rule::RequestedServerName(string_matcher(name))),
-    };
-    let policy = Policy {
-        permissions: names.iter().map(asked).collect(),
-        principals: vec![Principal {
-            identifier: Some(Identifier::Any(true)),
-        }],
-        ..Default::default()
-    };
-    let rules = Rules {
-        action: Action::Deny.into(),
-        policies: [("refused-names".to_owned(), policy)].into_iter().collect(),
-        ..Default::default()
-    };
-    let rbac = NetworkRbac {
-        rules: Some(rules),
-        stat_prefix: stat_prefix.to_owned(),
-        ..Default::default()
-    };
-    Filter {
-        name: "envoy.filters.network.rbac".to_owned(),
-        config_type: Some(filter::ConfigType::TypedConfig(pack_any(rbac))),
-    }
-}
-
-/// Resolves the server name of a connection, at a port. The cluster has the same cache.
-fn named_host(port: u16) -> Filter {
+/// Resolves the server name of a connection. The cluster has the same cache.
+fn named_host(named: NamedAt) -> Filter {
     let named = NamedHost {
-        dns_cache_config: Some(dns_cache()),
-        port_specifier: Some(PortSpecifier::PortValue(port.into())),
+        dns_cache_config: Some(dns_cache(named.hosts)),
+        port_specifier: Some(PortSpecifier::PortValue(named.port.into())),
         ..Default::default()
     };
     Filter {

@@ -260,7 +260,6 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
         invalid_weight,
         hashes_source: false,
         named_at: None,
-        refused_names: Vec::new(),
         origins: Default::default(),
     };
     let tcp_filters = |proxy| {
@@ -291,8 +290,10 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
         json!([{"name": "c", "weight": 1}, {"name": "invalid-backend-cluster", "weight": 2}])
     );
     let named = edge_ir::StreamProxy {
-        named_at: Some(443),
-        refused_names: vec![edge_ir::ValueMatcher::Exact("localhost".into())],
+        named_at: Some(edge_ir::NamedAt {
+            port: 443,
+            hosts: edge_ir::NamedHosts::Others,
+        }),
         access: Some(Arc::new(edge_ir::AccessRules {
             rules: Vec::new(),
             otherwise: edge_ir::Access::Deny,
@@ -302,17 +303,13 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
     let filters = tcp_filters(named);
     let names: Vec<_> = filters.iter().map(|filter| filter["name"].as_str().unwrap()).collect();
     let expected =
-        ["rbac", "rbac", "sni_dynamic_forward_proxy", "tcp_proxy"].map(|name| format!("envoy.filters.network.{name}"));
+        ["rbac", "sni_dynamic_forward_proxy", "tcp_proxy"].map(|name| format!("envoy.filters.network.{name}"));
     assert_eq!(names, expected);
-    let refused = &filters[1]["typed_config"]["rules"];
-    assert_eq!(refused["action"], "DENY");
-    assert_eq!(
-        refused["policies"]["refused-names"]["permissions"],
-        json!([{"requested_server_name": {"exact": "localhost"}}])
-    );
-    let named = &filters[2]["typed_config"];
+    let named = &filters[1]["typed_config"];
     assert_eq!(named["port_value"], 443);
-    assert_eq!(named["dns_cache_config"]["name"], "dynamic_forward_proxy");
+    assert_eq!(named["dns_cache_config"]["name"], "dynamic_forward_proxy/others");
+    let refused = &named["dns_cache_config"]["resolved_address_filter"]["ranges"];
+    assert_eq!(refused[0], json!({"address_prefix": "127.0.0.0", "prefix_len": 8}));
     let udp = Listener {
         name: "udp-53".into(),
         carrier: Default::default(),

@@ -5,10 +5,12 @@ use std::time::Duration;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::cluster_config::ClusterImplementationSpecifier;
 use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
+use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
 
 use crate::compile::cluster::discovery::dns_family;
 use crate::compile::field::{At, Rejection, duration_or, fields, number};
-use crate::config::dynamic::Naming;
+use crate::compile::http::networks;
+use crate::config::dynamic::{AddressFilter, Naming};
 
 /// Compiles a cluster of such hosts.
 pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {
@@ -29,12 +31,12 @@ pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Re
 /// Compiles how names are resolved.
 pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Result<Naming, Rejection> {
     fields!(at, message => DnsCacheConfig {
-        dns_lookup_family, dns_refresh_rate, host_ttl, max_hosts, dns_query_timeout;
+        dns_lookup_family, dns_refresh_rate, host_ttl, max_hosts, dns_query_timeout, resolved_address_filter;
         // The name of a cache that others share; the system's resolver has no TTL, and is asked again by requests alone.
         ignore name, dns_min_refresh_rate, disable_dns_refresh_on_failure, dns_failure_refresh_rate,
                typed_dns_resolver_config;
         refuse dns_cache_circuit_breaker, use_tcp_for_dns_lookups, dns_resolution_config, preresolve_hostnames,
-               key_value_config, resolved_address_filter
+               key_value_config
     });
     let time = |field: &str, value: &Option<_>, usual| {
         duration_or(&at.field(field), value.as_ref(), Duration::from_secs(usual))
@@ -46,6 +48,18 @@ pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Resul
         unused: time("host_ttl", host_ttl, 300)?,
         most: number(max_hosts.as_ref()).unwrap_or(1024) as usize,
         timeout: time("dns_query_timeout", dns_query_timeout, 5)?,
+        refused: match resolved_address_filter {
+            Some(matcher) => address_filter(&at.field("resolved_address_filter"), matcher)?,
+            None => AddressFilter::default(),
+        },
+    })
+}
+
+fn address_filter(at: &At<'_>, message: &AddressMatcher) -> Result<AddressFilter, Rejection> {
+    fields!(at, message => AddressMatcher { ranges, invert_match; ignore; refuse });
+    Ok(AddressFilter {
+        ranges: networks(&at.field("ranges"), ranges)?.into(),
+        inverted: *invert_match,
     })
 }
 
@@ -53,6 +67,8 @@ pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Resul
 mod tests {
     use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily;
     use envoy_types::pb::envoy::config::core::v3::SocketAddress;
+    use envoy_types::pb::google::protobuf::UInt32Value;
+    use envoy_types::pb::xds::core::v3::CidrRange;
 
     use super::*;
     use crate::config::dynamic::DnsFamily;
@@ -70,6 +86,27 @@ mod tests {
             (read.refresh, read.timeout),
             (Duration::from_secs(60), Duration::from_secs(5))
         );
+        assert_eq!(read.refused, AddressFilter::default());
+        let mut refused = AddressMatcher {
+            ranges: vec![CidrRange {
+                address_prefix: "127.0.0.0".to_owned(),
+                prefix_len: Some(UInt32Value { value: 8 }),
+            }],
+            invert_match: false,
+        };
+        cache.resolved_address_filter = Some(refused.clone());
+        let has = |cache: &DnsCacheConfig, text: &str| naming(&at, cache).unwrap().refused.has(text.parse().unwrap());
+        assert!(has(&cache, "127.0.0.1") && has(&cache, "::ffff:127.0.0.1") && !has(&cache, "10.0.0.1"));
+        refused.invert_match = true;
+        cache.resolved_address_filter = Some(refused.clone());
+        assert!(!has(&cache, "127.0.0.1") && has(&cache, "10.0.0.1"));
+        refused.ranges[0].address_prefix = "x".to_owned();
+        cache.resolved_address_filter = Some(refused);
+        assert_eq!(
+            naming(&at, &cache).unwrap_err().field,
+            "resolved_address_filter.ranges[0].address_prefix"
+        );
+        cache.resolved_address_filter = None;
         cache.preresolve_hostnames = vec![SocketAddress::default()];
         assert_eq!(naming(&at, &cache).unwrap_err().field, "preresolve_hostnames");
     }

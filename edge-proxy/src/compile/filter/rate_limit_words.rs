@@ -7,14 +7,13 @@ use envoy_types::pb::envoy::config::route::v3::rate_limit::action::{
 };
 use envoy_types::pb::envoy::config::route::v3::rate_limit::{HitsAddend, XRateLimitOption};
 use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
-use envoy_types::pb::xds::core::v3::CidrRange;
 
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, query_condition};
+use crate::compile::http::networks;
 use crate::compile::template::header_name;
 use crate::config::access::MetadataPath;
 use crate::config::filter::description::{Absent, Description, Hits, Word, WordValue};
-use crate::config::listener::AddressRange;
 
 /// Compiles how requests are described.
 pub(super) fn description(at: &At<'_>, message: &RateLimit) -> Result<Description, Rejection> {
@@ -165,30 +164,15 @@ fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection>
             };
             fields!(at_matcher, matcher => AddressMatcher { ranges, invert_match; ignore; refuse });
             let list = at_matcher.field("ranges");
-            let ranges = ranges.iter().enumerate();
             Ok(Word {
                 key: key(descriptor_key, "remote_address_match"),
                 value: WordValue::Client(
                     literal(&at.field("descriptor_value"), descriptor_value)?,
-                    ranges
-                        .map(|(index, one)| range(&list.index(index), one))
-                        .collect::<Result<_, _>>()?,
+                    networks(&list, ranges)?.into(),
                     !*invert_match,
                 ),
             })
         }
         _ => Err(at.error("this action is not supported by this proxy")),
     }
-}
-
-fn range(at: &At<'_>, message: &CidrRange) -> Result<AddressRange, Rejection> {
-    let address: std::net::IpAddr = message
-        .address_prefix
-        .parse()
-        .map_err(|_| at.field("address_prefix").error("is not an address"))?;
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    let len = message.prefix_len.as_ref().map_or(0, |len| len.value);
-    let prefix_len = u8::try_from(len).ok().filter(|len| *len <= bits);
-    let prefix_len = prefix_len.ok_or_else(|| at.field("prefix_len").error(format!("must be at most {bits}")))?;
-    Ok(AddressRange { address, prefix_len })
 }

@@ -4,6 +4,7 @@ use super::{backend_tls::Trust, endpoints, set, settings, zones};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
+    own_host,
     phase::{
         gateways::telemetry::Telemetry,
         secrets::{Needs, Provided, needs},
@@ -244,7 +245,7 @@ fn certificate(reader: &Reader<'_>, secret: Id) -> Option<Provided> {
 /// fleet has of the backend are others.
 fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, variant: &Variant) -> Discovery {
     if endpoints::is_of_request(reader, backend.port) {
-        return Discovery::OfRequest;
+        return Discovery::OfRequest(own_host::named_hosts(reader.settings().platform));
     }
     let usual = endpoints::routing(reader, fleet);
     let routing = variant.routing.unwrap_or(usual);

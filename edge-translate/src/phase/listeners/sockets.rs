@@ -253,7 +253,6 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
         invalid_weight: 0,
         hashes_source: false,
         named_at: None,
-        refused_names: Vec::new(),
         origins: Arc::default(),
     }
 }

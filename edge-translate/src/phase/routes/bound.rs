@@ -26,6 +26,7 @@ use crate::{
         ListenerId, PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment,
         VariantId,
     },
+    own_host,
     phase::{
         backends::{asked, endpoints::is_of_request, settings},
         policies::traffic,
@@ -33,7 +34,7 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, Origins, Route, RouteAction,
+    BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, NamedAt, Origins, Route, RouteAction,
     RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
@@ -42,7 +43,6 @@ use std::sync::Arc;
 mod counted;
 mod in_vain;
 mod joined;
-mod of_request;
 mod tries;
 mod unresolved;
 mod ways;
@@ -213,6 +213,9 @@ fn bind(
     }
 }
 
+/// A server name has no port: servers of TLS are found at that of HTTPS (RFC 9110 §4.2.2).
+const NAMED_AT: u16 = 443;
+
 /// Filters of every listener with a GRPCRoute.
 const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
 
@@ -319,10 +322,6 @@ impl<'a> Binder<'a, '_> {
             false => Vec::new(),
         };
         let matches = std::mem::take(&mut rule.matches);
-        let refused = match &due {
-            Some(due) => of_request::refused(self.reader, &rule, due),
-            None => Vec::new(),
-        };
         let refuses = |origins: &Origins| RouteEffect::new(internal_error(), Arc::clone(origins));
         let nobody = (!closed.is_empty()).then(|| whole(refuses(&rule.origins)));
         let effects = match due {
@@ -338,8 +337,7 @@ impl<'a> Binder<'a, '_> {
                 effects
             }
         };
-        let step = refused.len() + effects.len();
-        routes.extend(of_request::refusals(&refused, &matches, (i, step), names));
+        let n_parts = effects.len();
         for (matches, effects) in [(matches, effects), (closed, nobody.unwrap_or_default())] {
             let effects = effects.into_iter().map(|(portion, effect)| (portion, Arc::new(effect)));
             let effects: Parts<Arc<RouteEffect>> = effects.collect();
@@ -356,7 +354,7 @@ impl<'a> Binder<'a, '_> {
                         };
                         routes.push(RankedRoute {
                             rank: one.rank,
-                            position: Position::new(i, index * step + refused.len() + part),
+                            position: Position::new(i, index * n_parts + part),
                             wording: one.wording,
                             route: Arc::new(Route {
                                 name,
@@ -498,7 +496,6 @@ impl<'a> Binder<'a, '_> {
             invalid_weight: 0,
             hashes_source: false,
             named_at: None,
-            refused_names: Vec::new(),
             origins: Arc::clone(&stream.origins),
         };
         let Some(mut due) = self.due(stream.name) else {
@@ -543,8 +540,10 @@ impl<'a> Binder<'a, '_> {
     /// Has the backend of a stream told by the server name, where it is whoever a client asks for.
     fn name_host(&self, proxy: &mut StreamProxy, port: BackendPort) {
         if is_of_request(self.reader, port) {
-            proxy.named_at = Some(of_request::PORT);
-            proxy.refused_names = of_request::refused_names(self.reader.settings().platform);
+            proxy.named_at = Some(NamedAt {
+                port: NAMED_AT,
+                hosts: own_host::named_hosts(self.reader.settings().platform),
+            });
         }
     }
 

@@ -38,14 +38,6 @@ impl RouteNames {
         Arc::from(&*self.text)
     }
 
-    /// The name of a route that keeps requests for the proxy itself from a match.
-    pub(super) fn of_refusal(&mut self, rule: usize, match_index: usize, number: usize) -> Arc<str> {
-        self.write(rule, match_index);
-        self.text.push_str("/refused/");
-        push_number(&mut self.text, number);
-        Arc::from(&*self.text)
-    }
-
     fn write(&mut self, rule: usize, match_index: usize) {
         self.text.truncate(self.object);
         self.text.push_str("/rule/");

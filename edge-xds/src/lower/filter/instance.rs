@@ -49,6 +49,7 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits, limits.told))),
         FilterSettings::RateLimitService(service) => off(http_filter(name, rate_limit_service::lower(service))),
         FilterSettings::Probe(path) => http_filter(name, probe(path)),
+        FilterSettings::Names(hosts) => http_filter(name, dynamic_forward_proxy(*hosts)),
         FilterSettings::Responses(edits) => http_filter(name, mutation::of_responses(edits)),
         FilterSettings::OfRoutes => return of_routes(instance.id.kind, name),
     })
@@ -72,11 +73,11 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         FilterKind::GrpcWeb => http_filter(name, GrpcWeb::default()),
         // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
         FilterKind::GrpcStats => http_filter(name, GrpcStats::default()),
-        FilterKind::DynamicForwardProxy => http_filter(name, dynamic_forward_proxy()),
         // A proxy refuses one that has nothing to do, or nobody to ask.
         FilterKind::AdmissionControl
         | FilterKind::CredentialInjector
         | FilterKind::Compressor
+        | FilterKind::DynamicForwardProxy
         | FilterKind::DynamicModules
         | FilterKind::ExtAuthz
         | FilterKind::ExtProc

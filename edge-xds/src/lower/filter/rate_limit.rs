@@ -1,9 +1,7 @@
 //! Limits of requests in a time.
 
-use super::super::common::{number, seconds, text_matcher};
-use edge_ir::{
-    AddressRange, Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, Told,
-};
+use super::super::common::{number, range, seconds, text_matcher};
+use edge_ir::{Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, Told};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -33,7 +31,6 @@ use envoy_types::pb::{
         },
     },
     google::protobuf::{BoolValue, UInt64Value},
-    xds::core::v3::CidrRange,
 };
 
 /// What the names of its counters begin with.
@@ -229,12 +226,5 @@ fn action(entry: &Entry) -> ActionSpecifier {
             ..Default::default()
         }),
         Entry::Address => ActionSpecifier::RemoteAddress(RemoteAddress {}),
-    }
-}
-
-fn range(cidr: AddressRange) -> CidrRange {
-    CidrRange {
-        address_prefix: cidr.address.to_string(),
-        prefix_len: number(cidr.bits.into()),
     }
 }

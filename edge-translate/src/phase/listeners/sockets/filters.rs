@@ -5,6 +5,7 @@ use crate::{
     api::Kind,
     engine::reader::Reader,
     name::{FilterKey, FilterOwner},
+    own_host,
     phase::{
         backends::cluster::ClusterParts,
         gateways::{
@@ -141,8 +142,12 @@ fn in_listener(settings: FilterSettings, traffic: &ClientTraffic) -> FilterSetti
 }
 
 fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
-    if key.kind == FilterKind::RateLimit {
-        return rate_limit::service(reader);
+    match key.kind {
+        FilterKind::RateLimit => return rate_limit::service(reader),
+        FilterKind::DynamicForwardProxy => {
+            return FilterSettings::Names(own_host::named_hosts(reader.settings().platform));
+        }
+        _ => {}
     }
     match key.owner {
         Some(FilterOwner::Of(instance)) => {

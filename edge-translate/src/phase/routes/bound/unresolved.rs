@@ -16,28 +16,20 @@ pub(super) fn of(kind: RouteKind) -> Unresolved {
 
 /// The answer.
 pub(super) fn answered(unresolved: Unresolved) -> RouteAction {
-    answer(unresolved.status())
+    RouteAction::Respond(DirectResponse {
+        status: unresolved.status(),
+        body: None,
+    })
 }
 
-/// The answer to requests that may not go where they ask for.
-pub(super) fn forbidden(due: &Due<'_>) -> RouteAction {
-    in_tunnels(due, Unresolved::Error).unwrap_or_else(|| answer(403))
-}
-
-/// What is done with the part of a rule that has nowhere to go: it is answered.
+/// What is done with the part of a rule that has nowhere to go: it is answered. Where the rule is for tunnels alone, so is
+/// this part of it.
 pub(super) fn nowhere(due: &Due<'_>, unresolved: Unresolved) -> RouteAction {
-    in_tunnels(due, unresolved).unwrap_or_else(|| answered(unresolved))
-}
-
-fn answer(status: u16) -> RouteAction {
-    RouteAction::Respond(DirectResponse { status, body: None })
-}
-
-/// Where a rule is for tunnels alone, so is what is done with a part of it that has nowhere to go.
-fn in_tunnels(due: &Due<'_>, unresolved: Unresolved) -> Option<RouteAction> {
     let traffic = due.traffic.route.as_ref();
-    let traffic = traffic.filter(|traffic| traffic.is_for_tunnels_alone())?;
-    Some(RouteAction::Forward(Forward {
+    let Some(traffic) = traffic.filter(|traffic| traffic.is_for_tunnels_alone()) else {
+        return answered(unresolved);
+    };
+    RouteAction::Forward(Forward {
         destination: Destination::Weighted {
             shares: Vec::new(),
             invalid_weight: 1,
@@ -50,5 +42,5 @@ fn in_tunnels(due: &Due<'_>, unresolved: Unresolved) -> Option<RouteAction> {
         forwarded_host: ForwardedHost::default(),
         mirrors: Vec::new(),
         traffic: Some(Arc::clone(traffic)),
-    }))
+    })
 }
