@@ -1,7 +1,7 @@
 //! Name, namespace, labels and the rest of metadata, which every object has.
 
 use crate::{path::Path, refusal::Refusal, rules::type_of};
-use edge_translate::api::Timestamp;
+use edge_translate::api::{Timestamp, label};
 use regex::Regex;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -12,8 +12,6 @@ static SUBDOMAIN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
 /// A DNS label, as namespaces are called.
 static LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").ok());
-/// The part of a label's key behind the slash, and its value if there is one.
-static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$").ok());
 
 const SUBDOMAIN_LIMIT: usize = 253;
 const LABEL_LIMIT: usize = 63;
@@ -117,16 +115,12 @@ fn held(holds: Holds, value: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
 
 fn labels(labels: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
-        let (prefix, name) = key.rsplit_once('/').map_or((None, key.as_str()), |(p, n)| (Some(p), n));
-        if !is(&NAME, name, LABEL_LIMIT) || prefix.is_some_and(|prefix| !is(&SUBDOMAIN, prefix, SUBDOMAIN_LIMIT)) {
+        if !label::is_qualified(key) {
             let why = "a key is a name of letters, digits, '-', '_' and '.', with a DNS subdomain and '/' before it at \
                        will";
             refusals.push(Refusal::invalid(path, &Value::from(key.as_str()), why));
         }
-        let value_is_valid = value
-            .as_str()
-            .is_none_or(|text| text.is_empty() || is(&NAME, text, LABEL_LIMIT));
-        if !value_is_valid {
+        if value.as_str().is_some_and(|text| label::value_error(text).is_some()) {
             let why = "a value is empty, or letters, digits, '-', '_' and '.', at most 63 of them";
             refusals.push(Refusal::invalid(path, value, why));
         }

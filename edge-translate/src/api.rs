@@ -25,7 +25,7 @@ pub mod grants;
 pub mod health_check;
 pub mod http_route;
 pub mod http_route_filter;
-pub(crate) mod label;
+pub mod label;
 pub mod list;
 pub mod load_balancer;
 pub mod meta;

@@ -10,7 +10,7 @@ mod context;
 mod decisions;
 mod id;
 mod numbered;
-mod outside;
+pub(crate) mod outside;
 mod placement;
 mod set;
 mod table;

@@ -3,24 +3,24 @@
 use crate::api::text::is_dns_subdomain;
 
 /// A qualified name in words.
-pub(crate) const QUALIFIED: &str = "1 to 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends, and in front of it, if you like, \
+pub const QUALIFIED: &str = "1 to 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends, and in front of it, if you like, \
                                     a DNS subdomain and a `/`";
 /// The value of a label in words.
 const VALUE: &str = "at most 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends, or nothing";
 
 /// What is wrong with the name of a label.
-pub(crate) fn name_error(name: &str) -> Option<String> {
+pub fn name_error(name: &str) -> Option<String> {
     (!is_qualified(name)).then(|| format!("{name:?} can't be the name of a label: write {QUALIFIED}"))
 }
 
 /// What is wrong with the value of a label.
-pub(crate) fn value_error(value: &str) -> Option<String> {
+pub fn value_error(value: &str) -> Option<String> {
     let is_value = value.is_empty() || is_word(value);
     (!is_value).then(|| format!("{value:?} can't be the value of a label: write {VALUE}"))
 }
 
 /// Whether a text is a qualified name.
-pub(crate) fn is_qualified(name: &str) -> bool {
+pub fn is_qualified(name: &str) -> bool {
     match name.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_word(name),
         None => is_word(name),

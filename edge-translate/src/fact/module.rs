@@ -137,6 +137,11 @@ impl ImageReference {
         })
     }
 
+    /// The host of the registry.
+    pub fn host(&self) -> &str {
+        self.registry.split(':').next().unwrap_or_default()
+    }
+
     /// Whether it leads to another image when somebody moves its tag, as everybody expects of this one.
     pub fn is_moving(&self) -> bool {
         matches!(&self.version, ImageVersion::Tag(tag) if &**tag == USUAL_TAG)
@@ -189,6 +194,8 @@ mod tests {
 
     #[test]
     fn names_of_images_are_made_whole() {
+        let on_a_port = ImageReference::parse("registry.example:5000/a").expect("a name");
+        assert_eq!(on_a_port.host(), "registry.example");
         let pinned = format!("oci://Registry.example/a/b:v1@sha256:{DIGEST}");
         let whole = format!("registry.example/a/b@sha256:{}", DIGEST.to_ascii_lowercase());
         for (text, found) in [

@@ -192,7 +192,7 @@ pub(crate) enum SecretForm {
     /// As a line, which a line break may end.
     Line,
     /// As bytes, of which a key is made for this alone (`policies/derived`).
-    Own([u8; 32]),
+    Own([u8; 16]),
 }
 
 /// What requests are treated to.

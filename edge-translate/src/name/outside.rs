@@ -30,28 +30,56 @@ pub(crate) enum Scheme {
     Https,
 }
 
+/// What is wrong with a URL that no proxy asks: a browser does, or the controller.
+pub(crate) fn check(url: &str) -> Result<(), &'static str> {
+    read(url).map(|_| ())
+}
+
+/// What is wrong with a URL that a policy has the controller ask.
+pub(crate) fn check_fetched(url: &str, platform: Platform) -> Result<(), String> {
+    let (_, host, _) = read(url)?;
+    not_own(&host, platform)
+}
+
+/// How a URL has its host spoken to, the host, and the port.
+fn read(url: &str) -> Result<(Scheme, Arc<str>, u16), &'static str> {
+    let (scheme, rest) = match url.split_once("://") {
+        Some(("https", rest)) => (Scheme::Https, rest),
+        Some(("http", rest)) => (Scheme::Http, rest),
+        _ => return Err("it must begin with https:// or http://"),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if url.bytes().any(|b| !b.is_ascii_graphic()) || authority.contains('@') {
+        return Err("it must hold no blanks and no user");
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let host = read_host(host)?;
+    let port = match (port, scheme) {
+        (Some(port), _) => port.parse().map_err(|_| "its port is none")?,
+        (None, Scheme::Https) => 443,
+        (None, Scheme::Http) => 80,
+    };
+    Ok((scheme, host, port))
+}
+
+fn not_own(host: &str, platform: Platform) -> Result<(), String> {
+    match own_host::host_flaw(host, platform) {
+        Some(flaw) => Err(format!("its host {host} {flaw}")),
+        None => Ok(()),
+    }
+}
+
 impl OutsideService {
-    /// The service behind a URL, or why there is none.
+    /// The service behind a URL, or why there is none. A name with an underscore is none: names of clusters have one in
+    /// place of a dot, and of keys with one in their host Envoy refuses the whole listener.
     pub(crate) fn at(url: &str) -> Result<Self, &'static str> {
-        let (scheme, rest) = match url.split_once("://") {
-            Some(("https", rest)) => (Scheme::Https, rest),
-            Some(("http", rest)) => (Scheme::Http, rest),
-            _ => return Err("it must begin with https:// or http://"),
-        };
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        if url.bytes().any(|b| !b.is_ascii_graphic()) || authority.contains('@') {
-            return Err("it must hold no blanks and no user");
+        let (scheme, host, port) = read(url)?;
+        if host.contains('_') {
+            return Err(NO_NAME);
         }
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-            _ => (authority, None),
-        };
-        let host = read_host(host)?;
-        let port = match (port, scheme) {
-            (Some(port), _) => port.parse().map_err(|_| "its port is none")?,
-            (None, Scheme::Https) => 443,
-            (None, Scheme::Http) => 80,
-        };
         Ok(Self {
             host,
             port,
@@ -60,13 +88,11 @@ impl OutsideService {
         })
     }
 
-    /// The service behind a URL that a policy has a proxy or a controller ask, or why they may not.
+    /// The service behind a URL that a policy has a proxy ask, or why it may not.
     pub(crate) fn asked_at(url: &str, platform: Platform) -> Result<Self, String> {
         let at = Self::at(url)?;
-        match own_host::host_flaw(&at.host, platform) {
-            Some(flaw) => Err(format!("its host {} {flaw}", at.host)),
-            None => Ok(at),
-        }
+        not_own(&at.host, platform)?;
+        Ok(at)
     }
 
     /// Its address, where its host is one.
@@ -96,8 +122,10 @@ impl OutsideService {
     }
 }
 
-/// The host of a URL: a name, of what names have (RFC 1123 §2.1; of keys with an underscore in their host Envoy refuses the whole
-/// listener), or an address, of IPv6 in brackets and in one form.
+const NO_NAME: &str = "its host is no name";
+
+/// The host of a URL: a name, of what names have (RFC 1123 §2.1, and underscores, which names of containers have), or an
+/// address, of IPv6 in brackets and in one form.
 fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
     if let Some(inner) = text.strip_prefix('[') {
         let ip = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());
@@ -107,9 +135,9 @@ fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
         return Err("it has no host");
     }
     let name = text.to_ascii_lowercase();
-    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if !name.bytes().all(is_of_host) {
-        return Err("its host is no name");
+        return Err(NO_NAME);
     }
     Ok(name.into())
 }
@@ -151,6 +179,15 @@ mod tests {
     }
 
     #[test]
+    fn who_makes_no_cluster_of_a_host_takes_an_underscore() {
+        assert_eq!(check("http://my_registry:5000/x.wasm"), Ok(()));
+        assert!(check("http://a%5fb/x.wasm").is_err());
+        for platform in [Platform::Cluster, Platform::Host] {
+            assert_eq!(check_fetched("http://my_registry:5000/x.wasm", platform), Ok(()));
+        }
+    }
+
+    #[test]
     fn no_two_hosts_have_one_name() {
         let urls = [
             "https://idp.bank.example/k",
@@ -177,7 +214,9 @@ mod tests {
             "http://0x7f.1/",
         ] {
             assert!(OutsideService::asked_at(url, Platform::Cluster).is_err(), "{url}");
+            assert!(check_fetched(url, Platform::Cluster).is_err(), "{url}");
             assert!(OutsideService::asked_at(url, Platform::Host).is_ok(), "{url}");
+            assert!(check_fetched(url, Platform::Host).is_ok(), "{url}");
         }
     }
 }

@@ -16,9 +16,8 @@ pub(crate) fn name(reader: &Reader<'_>, named: SecretKey) -> SecretName {
     match named.form {
         SecretForm::Bytes | SecretForm::Line => format!("{namespace}/{name}/{key}").into(),
         SecretForm::Own(of) => {
-            // Half of it, which nobody finds another one for.
-            let half = of.iter().take(16).map(|byte| format!("{byte:02x}"));
-            format!("{namespace}/{name}/{key}/{}", half.collect::<String>()).into()
+            let of = u128::from_be_bytes(of);
+            format!("{namespace}/{name}/{key}/{of:032x}").into()
         }
     }
 }

@@ -12,13 +12,15 @@ use crate::{
     },
     engine::reader::Reader,
     fact::{self, FoundModule, ImageReference, Module, ModuleLook, ModuleSource, WantedModule},
-    name::OutsideService,
+    name::outside,
+    own_host,
     phase::{
         authorities,
         listeners::sockets,
         policies::traffic::Problems,
         reference::{self, Referent, Referrer, SecretRefusal},
     },
+    settings::Platform,
 };
 use edge_ir::{Failing, FilterId, FilterInstance, FilterKind, FilterSettings, SecretBytes, WasmFilter};
 use serde_json::Value;
@@ -108,11 +110,20 @@ fn environment(spec: &Wasm, problems: &mut Problems) -> Vec<Arc<str>> {
     keys.map(|key| (&**key).into()).collect()
 }
 
+/// An image that a controller may fetch, or why it may not.
+fn image_of(url: &str, platform: Platform) -> Result<ImageReference, String> {
+    let image = ImageReference::parse(url)?;
+    match own_host::host_flaw(image.host(), platform) {
+        Some(flaw) => Err(format!("its host {} {flaw}", image.host())),
+        None => Ok(image),
+    }
+}
+
 /// The module that an entry asks for.
 fn wanted(reader: &Reader<'_>, code: &WasmCode, problems: &mut Problems) -> Option<WantedModule> {
     match (&code.r#type, &code.http, &code.image) {
         (WasmCodeType::Http, Some(http), None) => {
-            if let Err(why) = OutsideService::asked_at(&http.url, reader.settings().platform) {
+            if let Err(why) = outside::check_fetched(&http.url, reader.settings().platform) {
                 problems.add(AREA, format_args!("invalid URL {}: {why}", http.url));
             }
             let sha256 = digest(http.sha256.as_deref(), problems);
@@ -125,7 +136,7 @@ fn wanted(reader: &Reader<'_>, code: &WasmCode, problems: &mut Problems) -> Opti
             })
         }
         (WasmCodeType::Image, None, Some(image)) => {
-            let named = match ImageReference::parse(&image.url) {
+            let named = match image_of(&image.url, reader.settings().platform) {
                 Ok(named) => Some(named),
                 Err(why) => {
                     problems.add(AREA, format_args!("invalid image {}: {why}", image.url));

@@ -19,6 +19,10 @@ pub(super) fn in_vain(reader: &Reader<'_>, policy: PolicyId, may_target: impl Fn
                 .to_owned();
         return vec![nothing];
     }
+    let is_target = |kind: Kind, id: Id| may_target(kind) && reader.admits(policy, kind, id);
+    if chosen.iter().any(|(kind, id)| is_target(*kind, *id)) {
+        return Vec::new();
+    }
     let unfit: BTreeSet<Kind> = chosen
         .iter()
         .map(|(kind, _)| *kind)
@@ -26,7 +30,7 @@ pub(super) fn in_vain(reader: &Reader<'_>, policy: PolicyId, may_target: impl Fn
         .collect();
     let mut withheld: BTreeMap<(Kind, Arc<str>), Vec<Arc<str>>> = BTreeMap::new();
     for (kind, id) in chosen {
-        if may_target(kind) && !reader.admits(policy, kind, id) {
+        if may_target(kind) {
             let place = (kind, reader.text(id.namespace));
             withheld.entry(place).or_default().push(reader.text(id.name));
         }

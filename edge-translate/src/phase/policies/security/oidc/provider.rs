@@ -9,7 +9,7 @@ use crate::{
     api::{Text, security::oidc::OidcProvider},
     engine::reader::Reader,
     fact::Fetched,
-    name::OutsideService,
+    name::{OutsideService, outside},
     phase::policies::{
         security::{
             Guards,
@@ -44,7 +44,7 @@ pub(super) fn provider(
     problems: &mut Problems,
 ) -> Option<(LoginProvider, Option<OutsideService>)> {
     let issuer = &*spec.issuer;
-    if let Err(why) = OutsideService::at(issuer) {
+    if let Err(why) = outside::check(issuer) {
         problems.add(AREA, format_args!("invalid issuer {issuer}: {why}"));
         return None;
     }
@@ -54,7 +54,7 @@ pub(super) fn provider(
         &spec.end_session_endpoint,
     ];
     for url in given.into_iter().flatten() {
-        if let Err(why) = OutsideService::at(url) {
+        if let Err(why) = outside::check(url) {
             problems.add(AREA, format_args!("invalid endpoint {url}: {why}"));
         }
     }
@@ -122,7 +122,7 @@ fn discovered(
     guards: &mut Guards<'_, '_>,
     problems: &mut Problems,
 ) -> Option<Configuration> {
-    if let Err(why) = OutsideService::asked_at(issuer, reader.settings().platform) {
+    if let Err(why) = outside::check_fetched(issuer, reader.settings().platform) {
         problems.add(AREA, format_args!("invalid issuer {issuer}: {why}"));
         return None;
     }
@@ -164,7 +164,7 @@ fn read(text: &str, issuer: &str) -> Result<Configuration, String> {
         &configuration.end_session_endpoint,
     ];
     for url in endpoints.into_iter().flatten() {
-        OutsideService::at(url).map_err(|why| format!("endpoint {url}: {why}"))?;
+        outside::check(url).map_err(|why| format!("endpoint {url}: {why}"))?;
         if issuer.starts_with("https://") && !url.starts_with("https://") {
             return Err(format!("endpoint {url} is not asked in TLS, as the issuer is"));
         }
