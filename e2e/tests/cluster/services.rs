@@ -80,6 +80,17 @@ fn is_made_again(tenant: &Tenant, plane: &DataPlane) -> Result<()> {
             service["metadata"]["deletionTimestamp"].is_null() && service["spec"]["loadBalancerClass"] == class
         })?;
     }
-    let address = tenant.address("front", 80)?;
-    tenant.wait_for_status(address, "www.example.com", "/", 200).map(drop)
+    // The Gateway may still say where the one before was reached.
+    let ingress = |service: &Value| service["status"]["loadBalancer"]["ingress"][0]["ip"].clone();
+    let balanced = lab.wait_until(&service, "to have an address again", |service| {
+        ingress(service).is_string()
+    })?;
+    let address = ingress(&balanced);
+    lab.wait_until(&gateway, "to say where it is reached now", |gateway| {
+        gateway["status"]["addresses"][0]["value"] == address
+    })?;
+    let address = address.as_str().unwrap_or_default();
+    tenant
+        .wait_for_status(reached(address)?, "www.example.com", "/", 200)
+        .map(drop)
 }
