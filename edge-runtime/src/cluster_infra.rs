@@ -13,7 +13,6 @@ mod fleets;
 mod nodes;
 mod observe;
 mod owner;
-mod quota;
 mod render;
 mod report;
 mod seen;

@@ -64,15 +64,6 @@ fn is_made_again(tenant: &Tenant, plane: &DataPlane) -> Result<()> {
     lab.change(&gateway, &json!({"spec": {"addresses": null}}))?;
     set(json!({"type": "LoadBalancer"}))?;
     tenant.address("front", 80)?;
-    // The room of the running one is all that there is.
-    let quota = Kind::core("ResourceQuota").named(&tenant.system.name, "balanced");
-    lab.apply(&format!(
-        "{{apiVersion: v1, kind: ResourceQuota, metadata: {{name: {}, namespace: {}}}, spec: {{hard: {{services.loadbalancers: 1}}}}}}",
-        quota.name, tenant.system.name,
-    ))?;
-    lab.wait_until(&quota, "to be full", |quota| {
-        quota["status"]["used"]["services.loadbalancers"] == "1"
-    })?;
     for class in [json!("example.com/other"), Value::Null] {
         set(json!({"type": "LoadBalancer", "loadBalancerClass": class}))?;
         let wish = format!("to be for the load balancer {class}");

@@ -29,9 +29,11 @@ pub fn describe_status(status: &Status) -> String {
         return format!("the object is too large for the API server: {said}");
     }
     match status.code {
-        403 if is_over_quota(status) => format!("the API server forbids it: {said}"),
         401 => format!("the API server doesn't take our credentials ({said}); check the ServiceAccount's token"),
-        403 => format!("the API server forbids it: {said}; add that to the role of the ServiceAccount"),
+        403 if lacks_a_right(status) => {
+            format!("the API server forbids it: {said}; add that to the role of the ServiceAccount")
+        }
+        403 => format!("the API server forbids it: {said}"),
         422 | 400 => format!("the API server doesn't take it: {said}"),
         429 => format!("the API server is overloaded and asks for patience: {said}"),
         code if code >= 500 => format!("the API server fails ({code}): {said}"),
@@ -59,9 +61,10 @@ pub fn is_too_large(status: &Status) -> bool {
     status.code == 413 || (status.code == 500 && is_etcds.iter().any(|words| status.message.contains(words)))
 }
 
-/// Whether there is no room for an object in a ResourceQuota.
-pub fn is_over_quota(status: &Status) -> bool {
-    status.code == 403 && status.message.contains("exceeded quota")
+/// Whether no role grants a request, in the words of every authorizer's refusal (k8s.io/apiserver, `forbiddenMessage`).
+/// Admission forbids others for what they ask: webhooks, quotas, namespaces that are going.
+fn lacks_a_right(status: &Status) -> bool {
+    status.message.contains("User \"") && status.message.contains("\" cannot ")
 }
 
 /// The fields of an applied object that its kind doesn't have. To such an object an API server answers with 500, as if
@@ -136,12 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn no_role_makes_room_in_a_quota() {
+    fn a_role_is_named_where_one_is_missing() {
         for (message, has_advice) in [
             (
                 "services \"n\" is forbidden: exceeded quota: q, requested: services=1, used: services=1, limited: services=1",
                 false,
             ),
+            ("admission webhook \"w\" denied the request: not here", false),
             (
                 "services \"n\" is forbidden: User \"us\" cannot patch resource \"services\"",
                 true,

@@ -96,10 +96,9 @@ impl Fleets {
         }
         let is_other = |(key, fleet): &(&FleetKey, &FleetState)| {
             let known = before.fleets.get(*key);
-            !known.is_some_and(|known| match (&known.infra, &fleet.infra) {
-                (Some(known), Some(infra)) => Arc::ptr_eq(known, infra),
-                (None, None) => known.perhaps_shared == fleet.perhaps_shared,
-                _ => false,
+            !known.is_some_and(|known| {
+                let [was, is] = [known, fleet].map(|fleet| infra_of(fleet).map(Arc::as_ptr));
+                was == is && known.perhaps_shared == fleet.perhaps_shared
             })
         };
         let others = now.fleets.iter().filter(is_other).map(|(key, _)| key);

@@ -1,6 +1,9 @@
 //! What is kept of an object of ours that was seen in the cluster, and what it says about its fleet.
 
-use crate::{cluster::objects::account, state::Address};
+use crate::{
+    cluster::{FIELD_MANAGER, objects::account},
+    state::Address,
+};
 use edge_infra::ObjectKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::{DynamicObject, TypeMeta};
@@ -113,6 +116,11 @@ impl Seen {
             _ => (status("replicas"), status("updatedReplicas")),
         };
         observed.unwrap_or_default() < self.generation || all > new
+    }
+
+    /// Whether it was us who said which load balancer a Service is for.
+    pub(super) fn class_is_ours(&self) -> bool {
+        self.class_set_by.contains(FIELD_MANAGER)
     }
 
     /// The ServiceAccount that a workload names.

@@ -4,7 +4,7 @@ use super::{
     seen::{ObjectId, Seen, View},
     write::id,
 };
-use crate::cluster::{FIELD_MANAGER, objects::WORKLOADS};
+use crate::cluster::objects::WORKLOADS;
 use edge_infra::{Object, ObjectKind};
 use serde_json::Value;
 
@@ -55,10 +55,39 @@ fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
     let is_balanced = [now, then].iter().all(|spec| spec["type"] == "LoadBalancer");
     let class = |spec: &Value| spec["loadBalancerClass"].as_str().map(str::to_owned);
     let is_other = match (class(now), class(then)) {
-        (Some(_), None) => existing.class_set_by.contains(FIELD_MANAGER),
+        (Some(_), None) => existing.class_is_ours(),
         (now, then) => now != then,
     };
     is_balanced && is_other
+}
+
+/// Whether what an API server would make of a probe is another Service than the one that is there, in what it never changes
+/// of one. Each has an address of its own, so that counts only where one is asked for and given.
+pub(super) fn is_another(existing: &Seen, made: &Seen, probe: &Value) -> bool {
+    let [now, then] = [existing, made].map(|seen| &seen.object["spec"]);
+    let differs = |field: &str| now.pointer(field) != then.pointer(field);
+    let is_headless = |spec: &Value| spec["clusterIP"] == "None";
+    let wish = &probe["spec"]["clusterIP"];
+    let is_given = wish.is_string() && then["clusterIP"] == *wish;
+    differs("/ipFamilies/0")
+        || differs("/loadBalancerClass")
+        || is_headless(now) != is_headless(then)
+        || (is_given && differs("/clusterIP"))
+}
+
+/// What is wanted of a Service that stays what it is, since the next would be no other one: all that can be changed.
+pub(super) fn kept(existing: &Seen, wanted: &Object) -> Object {
+    let (now, mut kept) = (&existing.object["spec"], wanted.clone());
+    let Some(spec) = kept.body["spec"].as_object_mut() else {
+        return kept;
+    };
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "loadBalancerClass"] {
+        let is_ours = spec.remove(field).is_some() || (field == "loadBalancerClass" && existing.class_is_ours());
+        if let Some(value) = now.get(field).filter(|_| is_ours) {
+            spec.insert(field.to_owned(), value.clone());
+        }
+    }
+    kept
 }
 
 /// What names of probes begin with; an API server makes up the rest.
@@ -123,6 +152,7 @@ pub(super) fn probe(existing: &Seen, wanted: &Object) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::FIELD_MANAGER;
     use serde_json::json;
     use std::sync::Arc;
 
@@ -301,6 +331,90 @@ mod tests {
             let wanted = object(ObjectKind::Service, wanted);
             assert_eq!(must_be_remade(&seen, &wanted), is_remade, "{existing} {}", wanted.body);
         }
+    }
+
+    #[test]
+    fn a_service_stays_where_the_next_would_be_no_other_one() {
+        let service = |spec: Value| seen(ObjectKind::Service, json!({"spec": spec})).1;
+        let balanced = |family: &str, class: &str| json!({"ipFamilies": [family], "loadBalancerClass": class});
+        for (existing, asked, made, is_other, why) in [
+            (
+                balanced("IPv4", "a"),
+                json!({}),
+                balanced("IPv4", "a"),
+                false,
+                "a webhook gives each this class",
+            ),
+            (
+                balanced("IPv4", "a"),
+                balanced("IPv6", "b"),
+                balanced("IPv6", "a"),
+                true,
+                "it has the family at least",
+            ),
+            (
+                balanced("IPv6", "a"),
+                balanced("IPv6", "b"),
+                balanced("IPv6", "a"),
+                false,
+                "and no more than that",
+            ),
+            (
+                balanced("IPv4", "a"),
+                balanced("IPv4", "b"),
+                balanced("IPv4", "c"),
+                true,
+                "it settles at that",
+            ),
+            (
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({}),
+                json!({"clusterIP": "10.0.0.2"}),
+                false,
+                "nobody asks for one",
+            ),
+            (
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"clusterIP": "10.0.0.3"}),
+                json!({"clusterIP": "10.0.0.3"}),
+                true,
+                "this one is asked for",
+            ),
+            (
+                json!({"clusterIP": "10.0.0.1"}),
+                json!({"clusterIP": "None"}),
+                json!({"clusterIP": "None"}),
+                true,
+                "it is to have none",
+            ),
+            (
+                json!({"clusterIP": "None"}),
+                json!({}),
+                json!({"clusterIP": "None"}),
+                false,
+                "all are headless here",
+            ),
+        ] {
+            let (existing, made) = (service(existing), service(made));
+            assert_eq!(is_another(&existing, &made, &json!({"spec": asked})), is_other, "{why}");
+        }
+    }
+
+    #[test]
+    fn what_stays_for_what_it_is_is_not_asked_to_be_another() {
+        let existing = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "loadBalancerClass": "a"});
+        let (_, seen) = seen(ObjectKind::Service, json!({"spec": existing}));
+        let kept = |spec: Value| kept(&seen, &object(ObjectKind::Service, spec)).body["spec"].clone();
+        assert_eq!(
+            kept(json!({"ipFamilies": ["IPv6", "IPv4"], "loadBalancerClass": "b", "ports": [{"port": 81}]})),
+            json!({"ipFamilies": ["IPv4"], "loadBalancerClass": "a", "ports": [{"port": 81}]})
+        );
+        assert_eq!(kept(json!({"clusterIP": "None"})), json!({"clusterIP": "10.0.0.1"}));
+        assert_eq!(
+            kept(json!({"ports": []})),
+            json!({"ports": []}),
+            "what others have said is theirs"
+        );
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use super::{
     cover::covers,
-    quota::is_full_of,
     seen::{ObjectId, Seen, View},
-    succession::{must_be_remade, probe, said_of_wanted},
+    succession::{is_another, kept, must_be_remade, probe, said_of_wanted},
 };
 use crate::{
     cluster::{
@@ -167,15 +166,18 @@ impl Writer {
         let id = id(object);
         let seen = view.get(&id);
         if !self.is_as_wanted(&id, object, (seen, losses)) {
+            let mut as_it_stays = None;
             if let Some(seen) = seen.filter(|seen| must_be_remade(seen, object)) {
                 // It is made again as soon as it is seen to be gone.
                 if seen.leaves {
                     return Ok(());
                 }
-                if self.would_be_other(&id, object, seen).await? {
+                if self.would_be_another(&id, object, seen).await? {
                     return self.delete(&id, seen).await;
                 }
+                as_it_stays = Some(kept(seen, object));
             }
+            let body = as_it_stays.as_ref().unwrap_or(object);
             let (begun, applied) = {
                 let turns = Arc::clone(&self.turns);
                 // First, so that who waits for a name takes no turn from others.
@@ -184,7 +186,7 @@ impl Writer {
                     None => Some(turns.of_name(&id).await),
                 };
                 let _turn = turns.writing.acquire().await;
-                (Instant::now(), self.write(&id, object, seen, wish).await)
+                (Instant::now(), self.write(&id, body, seen, wish).await)
             };
             self.record(&id, Deed::Apply, begun, &applied);
             let (done, applied) = applied?;
@@ -287,20 +289,16 @@ impl Writer {
 
     /// Asks the API server for what is to take an object's place: whether it would be another than the one that is there. A
     /// webhook that has made that what it is does so again, and each time it would lose its address for nothing.
-    async fn would_be_other(&self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<bool, Fault> {
+    async fn would_be_another(&self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<bool, Fault> {
         let parameters = PostParams {
             dry_run: true,
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
         let failed = |error: &Error| Fault::new(id, error);
-        let asked = Object {
-            body: probe(seen, object),
-            ..object.clone()
-        };
-        let probe = DynamicObject::deserialize(&asked.body).map_err(|error| failed(&Error::SerdeError(error)))?;
+        let asked = probe(seen, object);
+        let probe = DynamicObject::deserialize(&asked).map_err(|error| failed(&Error::SerdeError(error)))?;
         match self.api(id).create(&parameters, &probe).await {
-            Ok(made) => Ok(!must_be_remade(&Seen::new(id.kind, made), &asked)),
-            Err(error) if is_full_of(seen, &error) => Ok(true),
+            Ok(made) => Ok(is_another(seen, &Seen::new(id.kind, made), &asked)),
             Err(mut error) => {
                 if let Error::Api(status) = &mut error {
                     status.message = said_of_wanted(&status.message, &id.name);

@@ -190,7 +190,10 @@ async fn one_object_that_cannot_be_read_costs_no_other() {
             ),
             ("MODIFIED", route("z", "7")),
         ]),
-        _ => fault(403, "httproutes is forbidden"),
+        _ => fault(
+            403,
+            "httproutes is forbidden: User \"us\" cannot list resource \"httproutes\"",
+        ),
     });
     let (mut signals, _task) = watch_routes(client, false);
     let said = heard(&mut signals, 8).await;
@@ -202,7 +205,7 @@ async fn one_object_that_cannot_be_read_costs_no_other() {
     assert!(said[2].starts_with("!odd metadata.labels"), "{said:?}");
     assert!(said[5].starts_with("!a spec"), "{said:?}");
     assert!(
-        said[7].ends_with("httproutes is forbidden; add that to the role of the ServiceAccount"),
+        said[7].ends_with("cannot list resource \"httproutes\"; add that to the role of the ServiceAccount"),
         "{said:?}"
     );
 }
