@@ -120,7 +120,7 @@ fn labels(labels: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
                        will";
             refusals.push(Refusal::invalid(path, &Value::from(key.as_str()), why));
         }
-        if value.as_str().is_some_and(|text| label::value_error(text).is_some()) {
+        if value.as_str().is_some_and(|text| !label::is_value(text)) {
             let why = "a value is empty, or letters, digits, '-', '_' and '.', at most 63 of them";
             refusals.push(Refusal::invalid(path, value, why));
         }

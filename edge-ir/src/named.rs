@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Who may answer clients that say themselves by whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NamedHosts {
     /// Whoever has the name or address.
-    #[default]
     Any,
     /// Everybody but the proxy itself: its own loopback, where its admin interface is.
     Others,

@@ -128,11 +128,8 @@ fn requests_name_their_host_and_hosts_tell_their_load() {
     assert!(calms.load(Ordering::SeqCst) > 0);
 }
 
-#[test]
-fn hosts_are_resolved_that_requests_ask_for() {
-    let (backend, _) = answering("200 OK");
-    let port = backend.port();
-    let cache = json!({"name": "names", "dns_lookup_family": "V4_PREFERRED"});
+/// A cluster of whom requests ask for, and the filter that looks for them.
+fn of_requests(cache: &Value) -> (Value, Value) {
     let dynamic = json!({
         "name": "dynamic", "connect_timeout": "1s", "lb_policy": "CLUSTER_PROVIDED",
         "cluster_type": {"name": "envoy.clusters.dynamic_forward_proxy", "typed_config": {
@@ -142,6 +139,54 @@ fn hosts_are_resolved_that_requests_ask_for() {
     let filter = json!({"name": "names", "typed_config": {
         "@type": format!("{FILTERS}.dynamic_forward_proxy.v3.FilterConfig"), "dns_cache_config": cache,
     }});
+    (dynamic, filter)
+}
+
+/// By whatever name, in whatever form, whether the answer or a copy is asked for.
+#[test]
+fn nobody_is_found_at_addresses_that_are_refused() {
+    let (backend, asked) = answering("200 OK");
+    let (other, _) = answering("200 OK");
+    let ranges = [("127.0.0.0", 8), ("0.0.0.0", 8), ("::", 127), ("::ffff:127.0.0.0", 104)];
+    let ranges = ranges.map(|(prefix, len)| json!({"address_prefix": prefix, "prefix_len": len}));
+    let (dynamic, filter) = of_requests(&json!({
+        "name": "names", "dns_lookup_family": "V4_PREFERRED", "resolved_address_filter": {"ranges": ranges},
+    }));
+    let routes = json!([
+        {"match": {"prefix": "/copied"}, "route": {
+            "cluster": "other", "request_mirror_policies": [{"cluster": "dynamic"}],
+        }},
+        {"match": {"prefix": "/"}, "route": {"cluster": "dynamic"}},
+    ]);
+    let clusters = [dynamic, cluster("other", &[endpoint(other)])];
+    let port = backend.port();
+    for (name, plane) in data_planes() {
+        let settings = [("names", manager(&routes, std::slice::from_ref(&filter)))];
+        let bench = Bench::with_clusters(&clusters, &plane, "x-edge", &settings);
+        for host in [
+            format!("127.0.0.1:{port}"),
+            format!("localhost:{port}"),
+            format!("localhost.:{port}"),
+            format!("0.0.0.0:{port}"),
+            format!("[::ffff:127.0.0.1]:{port}"),
+            format!("127.0.0.1]:{port}"),
+            format!("[127.0.0.1:{port}"),
+            format!("localhost:+{port}"),
+        ] {
+            for (path, expected) in [("/", 503), ("/copied", 200)] {
+                let answer = http::send(bench.address("names"), &Request::get(&host, path)).unwrap();
+                assert_eq!(answer.status, expected, "{name}: {host}{path}");
+            }
+        }
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn hosts_are_resolved_that_requests_ask_for() {
+    let (backend, _) = answering("200 OK");
+    let port = backend.port();
+    let (dynamic, filter) = of_requests(&json!({"name": "names", "dns_lookup_family": "V4_PREFERRED"}));
     let routes = json!([
         {
             "match": {"prefix": "/other"}, "route": {"cluster": "dynamic"},

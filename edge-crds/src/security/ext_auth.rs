@@ -28,8 +28,9 @@ pub struct ExtAuth {
     /// Allows requests when the service can not be asked.
     #[schemars(extend("default" = false))]
     pub fail_open: Option<bool>,
-    /// Looks for the route again when headers were changed. Envoy asks for nothing more that only the route found demands before
-    /// this place; edge-proxy refuses such a request.
+    /// Looks for the route again when headers were changed. Filters before this one have run by the first route's settings: where
+    /// the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and edge-proxy answers
+    /// 403.
     pub recompute_route: Option<bool>,
     /// Tells the service about the route.
     pub include_route_metadata: Option<bool>,

@@ -377,6 +377,11 @@ fn all_networks<'a>(
         if len > bits {
             return Err(at.field("prefix_len").error(format!("must be at most {bits}")));
         }
+        // Addresses of IPv4 are looked at as such, in whatever form they come: so are networks of them.
+        let (address, len) = match address {
+            IpAddr::V6(v6) if len >= 96 && v6.to_ipv4_mapped().is_some() => (address.to_canonical(), len - 96),
+            _ => (address, len),
+        };
         Ok(AddressRange {
             address,
             prefix_len: len as u8,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::config::endpoint::{Host, HostAddress};
 use crate::config::listener::AddressRange;
 use crate::config::route::HostRewrite;
 
@@ -56,6 +57,13 @@ pub struct Naming {
     pub timeout: Duration,
     /// Addresses that no name leads to, nor a request that says them itself.
     pub refused: AddressFilter,
+}
+
+impl Naming {
+    /// Whether a host may be used that was found, perhaps when other addresses were refused.
+    pub fn allows(&self, host: &Host) -> bool {
+        matches!(host.address, HostAddress::Socket(at) if !self.refused.has(at.ip()))
+    }
 }
 
 /// Some of all addresses; none by default.

@@ -53,7 +53,8 @@ impl Name {
     fn fresh(&self, naming: &Naming, now: Instant) -> Option<Arc<Host>> {
         let host = self.host.borrow();
         let (host, since) = host.as_ref()?;
-        (now.saturating_duration_since(*since) < naming.refresh).then(|| Arc::clone(host))
+        let is_fresh = now.saturating_duration_since(*since) < naming.refresh;
+        (is_fresh && naming.allows(host)).then(|| Arc::clone(host))
     }
 }
 
@@ -103,7 +104,11 @@ impl KnownNames {
         let Some(naming) = &entry.cluster.naming else {
             return Err(Fault::NoHealthyUpstream);
         };
-        let key = (entry.id, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
+        self.found(entry.id, naming, host, port).await
+    }
+
+    async fn found(&self, cluster: ClusterId, naming: &Naming, host: &str, port: u16) -> Result<Arc<Host>, Fault> {
+        let key = (cluster, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
         let asking = self.asking(key, naming)?;
         let name = &asking.name;
         if let Some(known) = name.fresh(naming, Instant::now()) {
@@ -119,8 +124,11 @@ impl KnownNames {
         let host = match (address, before) {
             (Some(address), Some(before)) if before.address == HostAddress::Socket(address) => before,
             (Some(address), _) => Arc::new(made(address, host)),
-            (None, Some(before)) => before,
-            (None, None) => return Err(Fault::Unresolved),
+            (None, Some(before)) if naming.allows(&before) => before,
+            (None, _) => {
+                *name.host.borrow_mut() = None;
+                return Err(Fault::Unresolved);
+            }
         };
         *name.host.borrow_mut() = Some((Arc::clone(&host), Instant::now()));
         Ok(host)
@@ -158,7 +166,7 @@ impl KnownNames {
         }
         let asking = async {
             let _permit = self.lookups.acquire().await.ok()?;
-            // Without the dot of an absolute name, which a resolver of the system needs not.
+            // Without the dot of an absolute name, which the system's resolver doesn't need.
             let name = host.strip_suffix('.').unwrap_or(host);
             let answers = tokio::net::lookup_host((name, port)).await.ok()?;
             let addresses = naming.family.choose(answers.map(|answer| answer.ip()).collect());
@@ -246,6 +254,33 @@ mod tests {
         *found.name.host.borrow_mut() = Some((Arc::new(host), Instant::now()));
         drop(found);
         assert!(ask("a").is_err(), "an address was found");
+    }
+
+    #[tokio::test]
+    async fn what_was_found_is_given_up_once_its_address_is_refused() {
+        let naming = |refused| Naming {
+            family: DnsFamily::V4,
+            refresh: Duration::from_secs(3600),
+            unused: Duration::from_secs(3600),
+            most: 8,
+            timeout: Duration::from_secs(5),
+            refused,
+        };
+        let all = AddressFilter {
+            ranges: [].into(),
+            inverted: true,
+        };
+        let known = KnownNames::default();
+        let ask = async |naming: Naming| {
+            let found = known.found(ClusterId(0), &naming, "127.0.0.1", 80).await;
+            found.map(|host| host.address.clone())
+        };
+        let address = HostAddress::Socket(SocketAddr::from(([127, 0, 0, 1], 80)));
+        assert_eq!(ask(naming(AddressFilter::default())).await, Ok(address));
+        for _ in 0..2 {
+            assert_eq!(ask(naming(all.clone())).await, Err(Fault::Unresolved));
+        }
+        assert!(known.names.borrow().is_empty(), "its place is free");
     }
 
     #[test]

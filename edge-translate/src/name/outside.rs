@@ -30,7 +30,13 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// What is wrong with a URL that no proxy asks: a browser does, or the controller.
+/// What is wrong with a URL that proxies are told, and that browsers are sent to: of its host no cluster is made, but Envoy
+/// refuses a listener for it as it does for a key set's.
+pub(crate) fn check_told(url: &str) -> Result<(), &'static str> {
+    OutsideService::at(url).map(|_| ())
+}
+
+/// What is wrong with a URL that proxies neither ask nor read.
 pub(crate) fn check(url: &str) -> Result<(), &'static str> {
     read(url).map(|_| ())
 }
@@ -52,17 +58,26 @@ fn read(url: &str) -> Result<(Scheme, Arc<str>, u16), &'static str> {
     if url.bytes().any(|b| !b.is_ascii_graphic()) || authority.contains('@') {
         return Err("it must hold no blanks and no user");
     }
+    // Delimiters (RFC 3986 appendix C), and what is for the browser alone (§3.5).
+    if url.bytes().any(|b| b"\"<>`#".contains(&b)) {
+        return Err("it must hold no quotes, no angle brackets and no fragment");
+    }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (authority, None),
     };
     let host = read_host(host)?;
     let port = match (port, scheme) {
-        (Some(port), _) => port.parse().map_err(|_| "its port is none")?,
+        (Some(port), _) => read_port(port).ok_or("its port is none")?,
         (None, Scheme::Https) => 443,
         (None, Scheme::Http) => 80,
     };
     Ok((scheme, host, port))
+}
+
+/// Digits alone: a number may have a sign, a port none (RFC 3986 §3.2.3).
+fn read_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn not_own(host: &str, platform: Platform) -> Result<(), String> {
@@ -173,8 +188,15 @@ mod tests {
             "https://[idp.example]",
             "https://a%5fb",
             "https://idp_one.example/keys",
+            "https://a:+443/keys",
+            "https://a/keys#f",
+            "https://a/k<y",
+            "https://a/k>y",
+            "https://a/k`y",
+            "https://a/k\"y",
         ] {
             assert!(OutsideService::at(url).is_err(), "{url}");
+            assert!(check_told(url).is_err(), "{url}");
         }
     }
 

@@ -97,6 +97,12 @@ mod tests {
         cache.resolved_address_filter = Some(refused.clone());
         let has = |cache: &DnsCacheConfig, text: &str| naming(&at, cache).unwrap().refused.has(text.parse().unwrap());
         assert!(has(&cache, "127.0.0.1") && has(&cache, "::ffff:127.0.0.1") && !has(&cache, "10.0.0.1"));
+        refused.ranges[0] = CidrRange {
+            address_prefix: "::ffff:127.0.0.0".to_owned(),
+            prefix_len: Some(UInt32Value { value: 104 }),
+        };
+        cache.resolved_address_filter = Some(refused.clone());
+        assert!(has(&cache, "127.0.0.1") && has(&cache, "::ffff:127.0.0.1") && !has(&cache, "10.0.0.1"));
         refused.invert_match = true;
         cache.resolved_address_filter = Some(refused.clone());
         assert!(!has(&cache, "127.0.0.1") && has(&cache, "10.0.0.1"));

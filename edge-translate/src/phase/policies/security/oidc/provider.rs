@@ -48,15 +48,9 @@ pub(super) fn provider(
         problems.add(AREA, format_args!("invalid issuer {issuer}: {why}"));
         return None;
     }
-    let given = [
-        &spec.authorization_endpoint,
-        &spec.token_endpoint,
-        &spec.end_session_endpoint,
-    ];
-    for url in given.into_iter().flatten() {
-        if let Err(why) = outside::check(url) {
-            problems.add(AREA, format_args!("invalid endpoint {url}: {why}"));
-        }
+    let given = [&spec.token_endpoint, &spec.end_session_endpoint].map(Option::as_deref);
+    for (url, why) in flaws(spec.authorization_endpoint.as_deref(), given) {
+        problems.add(AREA, format_args!("invalid endpoint {url}: {why}"));
     }
     // Asked even where the provider says nothing yet: who is asked doesn't depend on that.
     let giver = giver(reader, AREA, spec.services(), guards, problems)?;
@@ -115,6 +109,18 @@ fn proof(methods: &[String]) -> ClientProof {
     }
 }
 
+/// What is wrong with URLs of a provider's endpoints. Proxies are told the one where users log in; whom they ask for tokens is
+/// judged as the service that it is.
+fn flaws<'a>(
+    authorization: Option<&'a str>,
+    others: [Option<&'a str>; 2],
+) -> impl Iterator<Item = (&'a str, &'static str)> {
+    let told = authorization.into_iter().map(|url| (url, outside::check_told(url)));
+    let others = others.into_iter().flatten().map(|url| (url, outside::check(url)));
+    told.chain(others)
+        .filter_map(|(url, judged)| Some((url, judged.err()?)))
+}
+
 /// What the provider says of itself; none while that isn't known, or can't be believed.
 fn discovered(
     reader: &Reader<'_>,
@@ -158,13 +164,12 @@ fn read(text: &str, issuer: &str) -> Result<Configuration, String> {
     if own.trim_end_matches('/') != issuer.trim_end_matches('/') {
         return Err(format!("it is that of the issuer {own:?}"));
     }
-    let endpoints = [
-        &configuration.authorization_endpoint,
-        &configuration.token_endpoint,
-        &configuration.end_session_endpoint,
-    ];
-    for url in endpoints.into_iter().flatten() {
-        outside::check(url).map_err(|why| format!("endpoint {url}: {why}"))?;
+    let authorization = configuration.authorization_endpoint.as_deref();
+    let others = [&configuration.token_endpoint, &configuration.end_session_endpoint].map(Option::as_deref);
+    if let Some((url, why)) = flaws(authorization, others).next() {
+        return Err(format!("endpoint {url}: {why}"));
+    }
+    for url in authorization.into_iter().chain(others.into_iter().flatten()) {
         if issuer.starts_with("https://") && !url.starts_with("https://") {
             return Err(format!("endpoint {url} is not asked in TLS, as the issuer is"));
         }
