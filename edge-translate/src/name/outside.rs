@@ -93,7 +93,7 @@ impl OutsideService {
     pub(crate) fn at(url: &str) -> Result<Self, &'static str> {
         let (scheme, host, port) = read(url)?;
         if host.contains('_') {
-            return Err(NO_NAME);
+            return Err("proxies take no host with an underscore");
         }
         Ok(Self {
             host,
