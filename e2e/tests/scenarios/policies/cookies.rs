@@ -78,7 +78,7 @@ pub(crate) fn cookies_of_logins_are_of_one_form(plane: &DataPlane) -> Result<()>
         &format!("{issuer}/token"),
         CLIENT,
     ];
-    let key = hmac(&key, &Sha256::digest(identity.join("\n")));
+    let key = hmac(&key, &Sha256::digest(identity.join("\n"))[..16]);
     let value = |browser: &Browser, name: &str| browser.cookie(name).map(str::to_owned);
     let sign = |browser: &Browser, access: &str| -> Result<String> {
         let parts = ["OauthExpires", "It", "RefreshToken"].map(|name| value(browser, name));
