@@ -16,8 +16,8 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 };
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3::HeaderMutation as EarlyHeaderMutation;
 use envoy_types::pb::envoy::extensions::request_id::uuid::v3::UuidRequestIdConfig;
+use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
-use envoy_types::pb::xds::core::v3::CidrRange as XdsRange;
 use http::HeaderValue;
 
 use crate::compile::Context;
@@ -27,8 +27,8 @@ use crate::compile::{access_log, client_address, filter, route_table, tracing};
 use crate::config::RouteTableId;
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{
-    AddressRange, CertificateDetails, Codec, Connect, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
-    HttpManager, PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
+    AddressFilter, AddressRange, CertificateDetails, Codec, Connect, DownstreamTimeouts, EscapedSlashes,
+    ForwardClientCert, HttpManager, PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 use crate::config::request_id::{RequestId, TracesInIds};
 
@@ -354,12 +354,16 @@ pub(super) fn address_ranges(at: &At<'_>, list: &[CidrRange]) -> Result<Vec<Addr
     all_networks(at, ranges)
 }
 
-/// The same of the message that xDS has for them.
-pub(super) fn networks(at: &At<'_>, list: &[XdsRange]) -> Result<Vec<AddressRange>, Rejection> {
-    let ranges = list
+/// Those of all addresses that a matcher means.
+pub(super) fn address_filter(at: &At<'_>, message: &AddressMatcher) -> Result<AddressFilter, Rejection> {
+    fields!(at, message => AddressMatcher { ranges, invert_match; ignore; refuse });
+    let networks = ranges
         .iter()
         .map(|range| (&*range.address_prefix, number(range.prefix_len.as_ref())));
-    all_networks(at, ranges)
+    Ok(AddressFilter {
+        ranges: all_networks(&at.field("ranges"), networks)?.into(),
+        inverted: *invert_match,
+    })
 }
 
 fn all_networks<'a>(

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::config::endpoint::{Host, HostAddress};
-use crate::config::listener::AddressRange;
+use crate::config::listener::AddressFilter;
 use crate::config::route::HostRewrite;
 
 /// Which addresses of a name are used.
@@ -63,22 +63,6 @@ impl Naming {
     /// Whether a host may be used that was found, perhaps when other addresses were refused.
     pub fn allows(&self, host: &Host) -> bool {
         matches!(host.address, HostAddress::Socket(at) if !self.refused.has(at.ip()))
-    }
-}
-
-/// Some of all addresses; none by default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressFilter {
-    /// In these networks.
-    pub ranges: Box<[AddressRange]>,
-    /// Whether it is the addresses in none of them.
-    pub inverted: bool,
-}
-
-impl AddressFilter {
-    /// Whether an address is one of these.
-    pub fn has(&self, address: IpAddr) -> bool {
-        self.ranges.iter().any(|range| range.contains(address)) != self.inverted
     }
 }
 

@@ -442,6 +442,22 @@ impl AddressRange {
     }
 }
 
+/// Some of all addresses; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressFilter {
+    /// In these networks.
+    pub ranges: Box<[AddressRange]>,
+    /// Whether it is the addresses in none of them.
+    pub inverted: bool,
+}
+
+impl AddressFilter {
+    /// Whether an address is one of these.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.contains(address)) != self.inverted
+    }
+}
+
 /// What happens to `server` on responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerHeader {

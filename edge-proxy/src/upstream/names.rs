@@ -229,18 +229,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::dynamic::{AddressFilter, DnsFamily};
+    use crate::config::dynamic::DnsFamily;
+    use crate::config::listener::AddressFilter;
+
+    fn naming(most: usize, refused: AddressFilter) -> Naming {
+        Naming {
+            family: DnsFamily::V4,
+            refresh: Duration::from_secs(3600),
+            unused: Duration::from_secs(3600),
+            most,
+            timeout: Duration::from_secs(5),
+            refused,
+        }
+    }
 
     #[test]
     fn the_last_who_asks_in_vain_leaves_no_name() {
-        let naming = Naming {
-            family: DnsFamily::V4,
-            refresh: Duration::from_secs(1),
-            unused: Duration::from_secs(3600),
-            most: 1,
-            timeout: Duration::from_secs(1),
-            refused: AddressFilter::default(),
-        };
+        let naming = naming(1, AddressFilter::default());
         let known = KnownNames::default();
         let key = |name: &str| (ClusterId(0), Box::from(name));
         let ask = |name| known.asking(key(name), &naming);
@@ -258,27 +263,20 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_found_is_given_up_once_its_address_is_refused() {
-        let naming = |refused| Naming {
-            family: DnsFamily::V4,
-            refresh: Duration::from_secs(3600),
-            unused: Duration::from_secs(3600),
-            most: 8,
-            timeout: Duration::from_secs(5),
-            refused,
-        };
         let all = AddressFilter {
             ranges: [].into(),
             inverted: true,
         };
         let known = KnownNames::default();
-        let ask = async |naming: Naming| {
+        let ask = async |refused: AddressFilter| {
+            let naming = naming(8, refused);
             let found = known.found(ClusterId(0), &naming, "127.0.0.1", 80).await;
             found.map(|host| host.address.clone())
         };
         let address = HostAddress::Socket(SocketAddr::from(([127, 0, 0, 1], 80)));
-        assert_eq!(ask(naming(AddressFilter::default())).await, Ok(address));
+        assert_eq!(ask(AddressFilter::default()).await, Ok(address));
         for _ in 0..2 {
-            assert_eq!(ask(naming(all.clone())).await, Err(Fault::Unresolved));
+            assert_eq!(ask(all.clone()).await, Err(Fault::Unresolved));
         }
         assert!(known.names.borrow().is_empty(), "its place is free");
     }

@@ -42,11 +42,14 @@ pub(super) fn must_be_remade(existing: &Seen, wanted: &Object) -> bool {
     let (now, then) = (&existing.object["spec"], &wanted.body["spec"]);
     let turns =
         |field: &str| matches!((now.pointer(field), then.pointer(field)), (Some(now), Some(then)) if now != then);
-    let is_headless = |spec: &Value| spec["clusterIP"] == "None";
     // The proxies answer to the other family already, so the addresses of the first are worth nothing.
     let turns_family = turns("/ipFamilies/0");
     let turns_address = turns("/clusterIP") || turns("/clusterIPs/0") || is_headless(now) != is_headless(then);
     turns_family || turns_address || turns_balancer(existing, wanted)
+}
+
+fn is_headless(spec: &Value) -> bool {
+    spec["clusterIP"] == "None"
 }
 
 /// Whether another load balancer is to be in charge of a Service. What somebody else has said of that is his to say.
@@ -66,7 +69,6 @@ fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
 pub(super) fn is_another(existing: &Seen, made: &Seen, probe: &Value) -> bool {
     let [now, then] = [existing, made].map(|seen| &seen.object["spec"]);
     let differs = |field: &str| now.pointer(field) != then.pointer(field);
-    let is_headless = |spec: &Value| spec["clusterIP"] == "None";
     let wish = &probe["spec"]["clusterIP"];
     let is_given = wish.is_string() && then["clusterIP"] == *wish;
     differs("/ipFamilies/0")
@@ -403,8 +405,8 @@ mod tests {
     #[test]
     fn what_stays_for_what_it_is_is_not_asked_to_be_another() {
         let existing = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "loadBalancerClass": "a"});
-        let (_, seen) = seen(ObjectKind::Service, json!({"spec": existing}));
-        let kept = |spec: Value| kept(&seen, &object(ObjectKind::Service, spec)).body["spec"].clone();
+        let (_, there) = seen(ObjectKind::Service, json!({"spec": existing}));
+        let kept = |spec: Value| super::kept(&there, &object(ObjectKind::Service, spec)).body["spec"].clone();
         assert_eq!(
             kept(json!({"ipFamilies": ["IPv6", "IPv4"], "loadBalancerClass": "b", "ports": [{"port": 81}]})),
             json!({"ipFamilies": ["IPv4"], "loadBalancerClass": "a", "ports": [{"port": 81}]})
@@ -414,6 +416,19 @@ mod tests {
             kept(json!({"ports": []})),
             json!({"ports": []}),
             "what others have said is theirs"
+        );
+        let by_us = json!({"managedFields": [{
+            "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:loadBalancerClass": {}}},
+        }]});
+        let (_, ours) = seen(
+            ObjectKind::Service,
+            json!({"metadata": by_us, "spec": {"loadBalancerClass": "a"}}),
+        );
+        let kept = super::kept(&ours, &object(ObjectKind::Service, json!({"ports": []}))).body;
+        assert_eq!(
+            kept["spec"],
+            json!({"loadBalancerClass": "a", "ports": []}),
+            "it can't be taken back"
         );
     }
 

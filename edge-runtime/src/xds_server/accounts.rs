@@ -40,7 +40,7 @@ pub(super) struct Accounts {
     patience: Duration,
     /// What it said last, by namespace.
     answers: Mutex<BTreeMap<Arc<str>, Arc<Answer>>>,
-    /// Whose turn it is asks.
+    /// Held by who asks; what went wrong when somebody last did.
     turn: Mutex<Trouble>,
 }
 

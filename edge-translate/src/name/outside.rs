@@ -30,13 +30,13 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// What is wrong with a URL that proxies are told, and that browsers are sent to: of its host no cluster is made, but Envoy
-/// refuses a listener for it as it does for a key set's.
+/// What is wrong with a URL that proxies are told and send browsers to. They judge it as one that they ask themselves, and refuse
+/// the listener.
 pub(crate) fn check_told(url: &str) -> Result<(), &'static str> {
     OutsideService::at(url).map(|_| ())
 }
 
-/// What is wrong with a URL that proxies neither ask nor read.
+/// What is wrong with a URL as such, whoever asks at it or doesn't.
 pub(crate) fn check(url: &str) -> Result<(), &'static str> {
     read(url).map(|_| ())
 }
@@ -137,8 +137,6 @@ impl OutsideService {
     }
 }
 
-const NO_NAME: &str = "its host is no name";
-
 /// The host of a URL: a name, of what names have (RFC 1123 §2.1, and underscores, which names of containers have), or an
 /// address, of IPv6 in brackets and in one form.
 fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
@@ -152,7 +150,7 @@ fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
     let name = text.to_ascii_lowercase();
     let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if !name.bytes().all(is_of_host) {
-        return Err(NO_NAME);
+        return Err("its host is no name");
     }
     Ok(name.into())
 }

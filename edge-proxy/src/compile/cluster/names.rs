@@ -5,12 +5,12 @@ use std::time::Duration;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::cluster_config::ClusterImplementationSpecifier;
 use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
-use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
 
 use crate::compile::cluster::discovery::dns_family;
 use crate::compile::field::{At, Rejection, duration_or, fields, number};
-use crate::compile::http::networks;
-use crate::config::dynamic::{AddressFilter, Naming};
+use crate::compile::http::address_filter;
+use crate::config::dynamic::Naming;
+use crate::config::listener::AddressFilter;
 
 /// Compiles a cluster of such hosts.
 pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {
@@ -55,18 +55,11 @@ pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Resul
     })
 }
 
-fn address_filter(at: &At<'_>, message: &AddressMatcher) -> Result<AddressFilter, Rejection> {
-    fields!(at, message => AddressMatcher { ranges, invert_match; ignore; refuse });
-    Ok(AddressFilter {
-        ranges: networks(&at.field("ranges"), ranges)?.into(),
-        inverted: *invert_match,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily;
     use envoy_types::pb::envoy::config::core::v3::SocketAddress;
+    use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
     use envoy_types::pb::google::protobuf::UInt32Value;
     use envoy_types::pb::xds::core::v3::CidrRange;
 

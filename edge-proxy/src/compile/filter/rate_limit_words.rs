@@ -6,11 +6,10 @@ use envoy_types::pb::envoy::config::route::v3::rate_limit::action::{
     RequestHeaders,
 };
 use envoy_types::pb::envoy::config::route::v3::rate_limit::{HitsAddend, XRateLimitOption};
-use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
 
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, query_condition};
-use crate::compile::http::networks;
+use crate::compile::http::address_filter;
 use crate::compile::template::header_name;
 use crate::config::access::MetadataPath;
 use crate::config::filter::description::{Absent, Description, Hits, Word, WordValue};
@@ -162,14 +161,11 @@ fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection>
             let Some(matcher) = address_matcher else {
                 return Err(at_matcher.error("is required"));
             };
-            fields!(at_matcher, matcher => AddressMatcher { ranges, invert_match; ignore; refuse });
-            let list = at_matcher.field("ranges");
             Ok(Word {
                 key: key(descriptor_key, "remote_address_match"),
                 value: WordValue::Client(
                     literal(&at.field("descriptor_value"), descriptor_value)?,
-                    networks(&list, ranges)?.into(),
-                    !*invert_match,
+                    address_filter(&at_matcher, matcher)?,
                 ),
             })
         }

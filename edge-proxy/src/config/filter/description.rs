@@ -6,7 +6,7 @@ use http::HeaderName;
 
 use crate::config::access::MetadataPath;
 use crate::config::header::HeaderCondition;
-use crate::config::listener::AddressRange;
+use crate::config::listener::AddressFilter;
 use crate::config::route::QueryCondition;
 
 /// A description of requests.
@@ -52,8 +52,8 @@ pub enum WordValue {
     Headers(Box<str>, Box<[HeaderCondition]>, bool),
     /// This, where all conditions hold, or where not all do.
     Query(Box<str>, Box<[QueryCondition]>, bool),
-    /// This, where the client is one of these, or none.
-    Client(Box<str>, Box<[AddressRange]>, bool),
+    /// This, where the client is one of these.
+    Client(Box<str>, AddressFilter),
     /// A header; without it there is no word, and the description is good without it or isn't.
     Header(HeaderName, Absent),
     /// A parameter of the query, likewise.

@@ -60,10 +60,7 @@ fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<
                 .all(|condition| condition.holds(asked(&condition.name).as_deref()));
             (holds == *expected).then(|| Some(value.to_string()))
         }
-        WordValue::Client(value, ranges, expected) => {
-            let is_in = ranges.iter().any(|range| range.contains(client()));
-            (is_in == *expected).then(|| Some(value.to_string()))
-        }
+        WordValue::Client(value, clients) => clients.has(client()).then(|| Some(value.to_string())),
         WordValue::Header(name, otherwise) => match head.headers.get(name) {
             Some(value) => Some(Some(String::from_utf8_lossy(value.as_bytes()).into_owned())),
             None => absent(*otherwise),
