@@ -1,8 +1,8 @@
 //! `cargo xtask lint`: house rules that no compiler checks.
 //!
 //! Files end before 600 lines and start with what they are for; functions fit a screen; nothing is left for later by a
-//! comment; modules form no circles; links in documents lead somewhere, and tests that they name exist. Formatting and
-//! clippy have commands of their own.
+//! comment; modules form no circles, and crates stand on what the map says; links in documents lead somewhere, and tests
+//! that they name exist. Formatting and clippy have commands of their own.
 
 use crate::workspace;
 use anyhow::{Result, bail};
@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod crates;
 mod evidence;
 mod modules;
 
@@ -48,6 +49,8 @@ fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     modules::check(root, &mut findings)?;
+    let map = fs::read_to_string(root.join(crates::DOCUMENT))?;
+    crates::check(&map, &workspace::metadata()?, &mut findings);
     evidence::check(root, &mut findings)?;
     Ok(findings)
 }
