@@ -62,7 +62,7 @@ pub use files::Files;
 use ids::Ids;
 use scopes::Scopes;
 
-use crate::config::filter::places::Database;
+use crate::config::filter::geoip::Database;
 use crate::config::listener::PrefixedHeaders;
 use crate::config::zones::LocalProxies;
 

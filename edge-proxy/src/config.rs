@@ -13,7 +13,7 @@ pub mod access_log;
 pub mod cluster;
 pub mod collector;
 pub mod connection_limit;
-pub mod dynamic;
+pub mod dynamic_forward_proxy;
 pub mod endpoint;
 pub mod filter;
 pub mod hashing;

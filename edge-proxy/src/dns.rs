@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use crate::compile::cluster::{DnsSpec, Question};
 use crate::compile::endpoint::Resolved;
-use crate::config::dynamic::DnsFamily;
+use crate::config::dynamic_forward_proxy::DnsFamily;
 
 /// Pace after a failure, if the refresh rate is slower.
 const RETRY: Duration = Duration::from_secs(1);

@@ -15,8 +15,8 @@ use http::{HeaderName, HeaderValue, header};
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::secret::{SecretKey, SecretKind, Secrets};
 use crate::config::cluster::Credential;
-use crate::config::filter::credential::{CredentialSlot, Slot};
-use crate::config::filter::login::Keys;
+use crate::config::filter::credential_injector::{CredentialSlot, Slot};
+use crate::config::filter::oauth2::Keys;
 
 /// A header whose value is a secret.
 #[derive(Debug)]

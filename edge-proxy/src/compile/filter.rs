@@ -21,14 +21,14 @@ mod ext_authz;
 mod ext_proc;
 mod fault;
 mod geoip;
+mod global_rate_limit;
 mod grpc_web;
 pub(super) mod header_mutation;
 mod health_check;
 mod jwt;
 mod local_rate_limit;
 mod oauth2;
-mod rate_limit;
-mod rate_limit_words;
+mod rate_limit_descriptor;
 mod rbac;
 mod session;
 
@@ -188,10 +188,10 @@ const FILTERS: &[Filter] = &[
     Filter {
         name: "envoy.filters.http.ratelimit",
         chain: "envoy.extensions.filters.http.ratelimit.v3.RateLimit",
-        on_chain: rate_limit::on_chain,
+        on_chain: global_rate_limit::on_chain,
         route: Some((
             "envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute",
-            rate_limit::of_route,
+            global_rate_limit::of_route,
         )),
     },
     Filter {

@@ -346,7 +346,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
                 limits.extend(connection_limit(&at.field("typed_config"), config)?);
             }
             Some(ConfigType::TypedConfig(config)) if is::<NamedHost>(config) => {
-                named_at = Some(stream::named::port(&at.field("typed_config"), config)?);
+                named_at = Some(stream::sni::port(&at.field("typed_config"), config)?);
             }
             _ => {
                 guards.extend(guard(&at, filter)?);

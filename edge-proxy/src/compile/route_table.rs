@@ -9,7 +9,7 @@
 //! "Encoding"), and a virtual host is compiled from its own bytes and the [`Outline`], nothing else.
 //! Deliberately absent: what a virtual host is made of, which is [`crate::compile::route`]'s.
 
-mod named;
+mod cluster_refs;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, encode
 use prost::{DecodeError, Message};
 use rustc_hash::FxHashMap;
 
-pub use named::unknown_cluster;
+pub use cluster_refs::unknown_cluster;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, Rejections, fields};

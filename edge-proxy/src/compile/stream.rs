@@ -23,7 +23,7 @@ use crate::config::ClusterId;
 use crate::config::stream::{ClusterShares, FlowRoute, Hashed, TcpProxy, UdpProxy};
 
 mod flow;
-pub(super) mod named;
+pub(super) mod sni;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::ClusterId;
-use crate::config::dynamic::Naming;
+use crate::config::dynamic_forward_proxy::Naming;
 use crate::config::endpoint::{EndpointSet, Host};
 use crate::config::health::HealthPolicy;
 use crate::config::listener::{Http1Upstream, Http2Options};

@@ -7,24 +7,24 @@
 //! Why by name: a route table may serve several managers, and a manager gets its table at any time (Envoy's
 //! `typed_per_filter_config`).
 
-pub mod admission;
+pub mod admission_control;
 pub mod api_key;
-pub mod authorizer;
-pub mod bandwidth;
+pub mod bandwidth_limit;
 pub mod basic_auth;
-pub mod compression;
+pub mod compressor;
 pub mod cors;
-pub mod credential;
+pub mod credential_injector;
 pub mod csrf;
 pub mod custom_response;
-pub mod description;
+pub mod ext_authz;
+pub mod ext_proc;
 pub mod fault;
+pub mod geoip;
 pub mod global_rate_limit;
 pub mod jwt;
 pub mod local_rate_limit;
-pub mod login;
-pub mod places;
-pub mod processor;
+pub mod oauth2;
+pub mod rate_limit_descriptor;
 pub mod session;
 
 use std::sync::Arc;
@@ -33,25 +33,25 @@ use sha2::{Digest, Sha256};
 
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
-use crate::config::dynamic::NamedOtherwise;
+use crate::config::dynamic_forward_proxy::NamedOtherwise;
 use crate::config::header::{HeaderCondition, HeaderSteps};
-use admission::Admission;
+use admission_control::Admission;
 use api_key::ApiKeyAuth;
-use authorizer::{Authorizer, AuthorizerOfRoute};
-use bandwidth::Bandwidth;
+use bandwidth_limit::Bandwidth;
 use basic_auth::{BasicAuth, Users};
-use compression::Compressor;
+use compressor::Compressor;
 use cors::CorsPolicy;
-use credential::Injector;
+use credential_injector::Injector;
 use csrf::SiteCheck;
 use custom_response::CustomResponses;
+use ext_authz::{Authorizer, AuthorizerOfRoute};
+use ext_proc::{Processor, ProcessorOfRoute};
 use fault::Faults;
+use geoip::Places;
 use global_rate_limit::{GlobalRateLimits, RateLimitService};
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
-use login::Login;
-use places::Places;
-use processor::{Processor, ProcessorOfRoute};
+use oauth2::Login;
 use session::SessionPolicy;
 
 /// The filters of a manager before its router.

@@ -29,19 +29,19 @@ mod cors;
 mod credential_injector;
 mod csrf;
 mod custom_response;
-mod description;
 mod ext_authz;
 mod ext_proc;
 mod fault;
+mod geoip;
 mod global_rate_limit;
 pub(in crate::http) mod grpc_web;
 mod health_check;
 pub(in crate::http) mod jwt;
 mod local_rate_limit;
-pub(in crate::http) mod login;
-mod places;
+pub(in crate::http) mod oauth2;
 mod pseudo;
 pub(in crate::http) mod query;
+mod rate_limit_descriptor;
 mod rbac;
 pub(crate) mod session;
 
@@ -56,14 +56,14 @@ use http::{Response, StatusCode};
 use smallvec::SmallVec;
 
 use crate::config::access::{AccessRules, Metadata};
-use crate::config::dynamic::NamedOtherwise;
+use crate::config::dynamic_forward_proxy::NamedOtherwise;
 use crate::config::filter::api_key::ApiKeyAuth;
 use crate::config::filter::basic_auth::{BasicAuth, Users};
-use crate::config::filter::credential::Injector;
+use crate::config::filter::credential_injector::Injector;
 use crate::config::filter::csrf::SiteCheck;
 use crate::config::filter::fault::Faults;
+use crate::config::filter::geoip::Places;
 use crate::config::filter::jwt::{Asked, Tokens};
-use crate::config::filter::places::Places;
 use crate::config::filter::session::SessionPolicy;
 use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthCheckFilter, HttpFilters};
 use crate::config::route::HostRewrite;
@@ -84,7 +84,7 @@ use ext_proc::Processing;
 use global_rate_limit::Counted;
 use grpc_web::Bridge;
 use local_rate_limit::Limited;
-use login::LoggingIn;
+use oauth2::LoggingIn;
 use session::Session;
 
 /// The filters that act on a request.
@@ -469,7 +469,7 @@ impl<'a> Step<'a> {
             Self::BasicAuth(auth, users) => return basic_auth::request(auth, *users, arrived),
             Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
             Self::Login(logging_in) => return logging_in.request(arrived).await,
-            Self::Places(places) => places::request(places, arrived),
+            Self::Places(places) => geoip::request(places, arrived),
             Self::Tokens(tokens, asked) => return jwt::request(tokens, *asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),

@@ -5,7 +5,7 @@
 
 mod attempt;
 pub(super) mod connect;
-mod named;
+mod override_host;
 mod priorities;
 
 use std::future::poll_fn;
@@ -75,7 +75,7 @@ pub(crate) struct Forwarding<'a> {
     tried: SmallVec<[HostId; 2]>,
     priorities: priorities::Tried,
     /// Hosts that the request names, where the cluster asks.
-    named: Option<Box<named::Named>>,
+    named: Option<Box<override_host::OverrideHosts>>,
     /// The host, where it is the one that the request asks for.
     resolved: Option<Arc<Host>>,
 }
@@ -127,7 +127,7 @@ pub(crate) async fn forward(
     };
     let (chosen, limits) = (prepared.chosen, prepared.limits);
     let connection = &exchange.connection;
-    let named = named::Named::of(&chosen.entry.cluster.named, &head, &metadata);
+    let named = override_host::OverrideHosts::of(&chosen.entry.cluster.named, &head, &metadata);
     let hashed = hashed(chosen.entry, settings, connection, &head);
     // With all edits but those that know the endpoint.
     exchange.note(|record| record.request(&head));

@@ -12,7 +12,7 @@ use crate::config::filter::session::SessionCookie;
 use crate::cookies;
 use crate::http::filters::grpc_web::decode;
 use crate::http::filters::jwt::token::{Failure, Token};
-use crate::http::filters::login::exchange;
+use crate::http::filters::oauth2::exchange;
 use crate::http::filters::{query, session};
 use crate::http::ingress::forwarded;
 

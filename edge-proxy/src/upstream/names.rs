@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::config::cluster::ClusterEntry;
-use crate::config::dynamic::Naming;
+use crate::config::dynamic_forward_proxy::Naming;
 use crate::config::endpoint::{Health, Host, HostAddress, HostId};
 use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
@@ -229,7 +229,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::dynamic::DnsFamily;
+    use crate::config::dynamic_forward_proxy::DnsFamily;
     use crate::config::listener::AddressFilter;
 
     fn naming(most: usize, refused: AddressFilter) -> Naming {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use edge_proxy::config::cluster::LbPolicy;
-use edge_proxy::config::dynamic::{DnsFamily, NamedOtherwise, Naming};
+use edge_proxy::config::dynamic_forward_proxy::{DnsFamily, NamedOtherwise, Naming};
 use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
 use edge_proxy::config::listener::{AddressFilter, AddressRange};
 use edge_proxy::config::load::{HostSource, LoadWeights};

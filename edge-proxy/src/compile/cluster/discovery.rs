@@ -15,7 +15,7 @@ use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use crate::compile::cluster::names;
 use crate::compile::endpoint::host_names;
 use crate::compile::field::{At, Rejection, duration_or, fields, is, type_name, unpack};
-use crate::config::dynamic::{DnsFamily, Naming};
+use crate::config::dynamic_forward_proxy::{DnsFamily, Naming};
 
 /// Where the endpoints of a cluster come from.
 #[derive(Debug, Clone)]

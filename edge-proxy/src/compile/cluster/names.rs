@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCa
 use crate::compile::cluster::discovery::dns_family;
 use crate::compile::field::{At, Rejection, duration_or, fields, number};
 use crate::compile::http::address_filter;
-use crate::config::dynamic::Naming;
+use crate::config::dynamic_forward_proxy::Naming;
 use crate::config::listener::AddressFilter;
 
 /// Compiles a cluster of such hosts.
@@ -64,7 +64,7 @@ mod tests {
     use envoy_types::pb::xds::core::v3::CidrRange;
 
     use super::*;
-    use crate::config::dynamic::DnsFamily;
+    use crate::config::dynamic_forward_proxy::DnsFamily;
 
     #[test]
     fn how_names_are_resolved_is_read_or_refused() {

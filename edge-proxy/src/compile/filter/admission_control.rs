@@ -14,7 +14,7 @@ use envoy_types::pb::google::protobuf::Any;
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration_or, fields, unpack};
 use crate::config::filter::FilterKind;
-use crate::config::filter::admission::{Admission, SharedHistory};
+use crate::config::filter::admission_control::{Admission, SharedHistory};
 
 /// Calls that have gone well as far as their backend is concerned, where nothing is said: OK, CANCELLED,
 /// INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE, PERMISSION_DENIED

@@ -9,7 +9,7 @@ use envoy_types::pb::google::protobuf::Any;
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration_or, fields, unpack};
 use crate::compile::template::header_name;
-use crate::config::filter::bandwidth::{Bandwidth, ByteBucket, Trailers};
+use crate::config::filter::bandwidth_limit::{Bandwidth, ByteBucket, Trailers};
 use crate::config::filter::{FilterKind, FilterSettings};
 
 /// How long content waits where nothing is said.

@@ -14,7 +14,7 @@ use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, number, type_name, unpack};
-use crate::config::filter::compression::{Compressor, Encoding};
+use crate::config::filter::compressor::{Compressor, Encoding};
 use crate::config::filter::{FilterKind, FilterSettings};
 
 /// Shorter responses stay as they are where nothing is said.

@@ -9,7 +9,7 @@ use crate::compile::Context;
 use crate::compile::credential::{CredentialUse, generic};
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::config::filter::FilterKind;
-use crate::config::filter::credential::{CredentialSlot, Existing, Injector};
+use crate::config::filter::credential_injector::{CredentialSlot, Existing, Injector};
 
 /// Compiles the filter of a chain.
 pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Result<FilterKind, Rejection> {

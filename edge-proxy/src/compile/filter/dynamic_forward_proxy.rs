@@ -10,7 +10,7 @@ use crate::compile::Context;
 use crate::compile::cluster::names::naming;
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::template::header_name;
-use crate::config::dynamic::NamedOtherwise;
+use crate::config::dynamic_forward_proxy::NamedOtherwise;
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::route::HostRewrite;
 

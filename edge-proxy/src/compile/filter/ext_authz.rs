@@ -21,7 +21,7 @@ use crate::compile::header::string_condition;
 use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
-use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute, AuthorizerPath};
+use crate::config::filter::ext_authz::{Authorizer, AuthorizerForm, AuthorizerOfRoute, AuthorizerPath};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::StringCondition;
 use crate::config::route::RetryPolicy;

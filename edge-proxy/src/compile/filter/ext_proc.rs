@@ -23,7 +23,7 @@ use crate::compile::header::{full_regex, string_condition};
 use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
-use crate::config::filter::processor::{
+use crate::config::filter::ext_proc::{
     Attribute, BodyMode, Mode, Modes, MutationRules, Names, Override, Processor, ProcessorOfRoute, Reroute, Role,
     Service,
 };

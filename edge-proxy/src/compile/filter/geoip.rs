@@ -15,7 +15,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::template::header_name;
 use crate::config::filter::FilterKind;
-use crate::config::filter::places::{ClientSource, Database, Fact, Lookup, Places, Telling};
+use crate::config::filter::geoip::{ClientSource, Database, Fact, Lookup, Places, Telling};
 
 /// What is told of a client by one database: the key for it, and where in a record it is.
 type Known<'k> = (&'k str, &'static [PathElement<'static>], Telling);

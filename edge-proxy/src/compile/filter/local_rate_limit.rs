@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::r#type::v3::TokenBucket;
 use envoy_types::pb::google::protobuf::Any;
 use http::StatusCode;
 
-use super::rate_limit_words::description;
+use super::rate_limit_descriptor::description;
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration, fields, number, unpack};
 use crate::compile::header::edits;

@@ -27,8 +27,8 @@ use crate::compile::secret::SecretKey;
 use crate::compile::template::{header_name, template};
 use crate::config::ClusterId;
 use crate::config::filter::FilterKind;
-use crate::config::filter::credential::Slot;
-use crate::config::filter::login::{
+use crate::config::filter::credential_injector::Slot;
+use crate::config::filter::oauth2::{
     Authorization, ClientProof, Cookie, Forwarded, Keys, Lifetimes, Login, LoginCookies, TokenEndpoint, escape,
 };
 use crate::config::header::{HeaderCondition, HeaderTemplate, StringCondition};

@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::config::ClusterId;
 use crate::config::access::MetadataPath;
-use crate::config::filter::description::Description;
+use crate::config::filter::rate_limit_descriptor::Description;
 
 /// Who is asked, and what follows from the answer.
 #[derive(Debug)]

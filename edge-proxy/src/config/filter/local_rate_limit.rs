@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use http::StatusCode;
 
-use crate::config::filter::description::{Description, Pair};
+use crate::config::filter::rate_limit_descriptor::{Description, Pair};
 use crate::config::header::HeaderSteps;
 use crate::config::route::Fraction;
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 
 use crate::clock::{Clock, Kind};
-use crate::config::filter::admission::Admission;
+use crate::config::filter::admission_control::Admission;
 use crate::http::Arrived;
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::{Clock, Kind, Timer};
-use crate::config::filter::bandwidth::{Bandwidth, ByteBucket, Trailers};
+use crate::config::filter::bandwidth_limit::{Bandwidth, ByteBucket, Trailers};
 use crate::http::Arrived;
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;

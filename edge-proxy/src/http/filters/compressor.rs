@@ -17,7 +17,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::Body as _;
 
-use crate::config::filter::compression::Compressor;
+use crate::config::filter::compressor::Compressor;
 use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
@@ -176,7 +176,7 @@ fn say_that_it_varies(fields: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::filter::compression::Encoding;
+    use crate::config::filter::compressor::Encoding;
 
     fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut fields = HeaderMap::new();

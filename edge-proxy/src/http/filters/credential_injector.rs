@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::config::filter::credential::{Existing, Injector};
+use crate::config::filter::credential_injector::{Existing, Injector};
 use crate::http::Arrived;
 use crate::http::filters::Flow;
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::calls::ask::{Question, Told, ask};
-use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
+use crate::config::filter::ext_authz::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
 use crate::config::header::PutAction;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;

@@ -30,7 +30,7 @@ use http_body::Body;
 
 use crate::config::access::Metadata;
 use crate::config::access_log::Flags;
-use crate::config::filter::processor::{Attribute, BodyMode, MutationRules, Processor};
+use crate::config::filter::ext_proc::{Attribute, BodyMode, MutationRules, Processor};
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http::filters::Flow;

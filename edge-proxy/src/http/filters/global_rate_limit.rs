@@ -25,7 +25,7 @@ use crate::clock::Kind;
 use crate::config::filter::global_rate_limit::{GlobalRateLimits, GlobalRule, RateLimitService, When};
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
-use crate::http::filters::{Flow, description, within};
+use crate::http::filters::{Flow, rate_limit_descriptor, within};
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, local_reply};
 use crate::message::body::Broken;
@@ -193,8 +193,8 @@ impl<'a> Counted<'a> {
 
 /// A request in the words of a rule, if it has all of them.
 fn descriptor(rule: &GlobalRule, arrived: &Arrived<'_>) -> Option<RateLimitDescriptor> {
-    let said = description::describe(&rule.description, arrived)?;
-    let hits = description::hits(&rule.description, &arrived.metadata)?;
+    let said = rate_limit_descriptor::describe(&rule.description, arrived)?;
+    let hits = rate_limit_descriptor::hits(&rule.description, &arrived.metadata)?;
     let limit = rule.limit.as_ref();
     Some(RateLimitDescriptor {
         entries: said

@@ -6,10 +6,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::filter::description::Description;
 use crate::config::filter::local_rate_limit::{Bucket, RateLimits};
+use crate::config::filter::rate_limit_descriptor::Description;
 use crate::http::edits::{self, Scene};
-use crate::http::filters::{Flow, description};
+use crate::http::filters::{Flow, rate_limit_descriptor};
 use crate::http::{Arrived, local_reply};
 
 pub(super) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -100,8 +100,8 @@ impl<'a> Limited<'a> {
     }
 
     fn find(&self, rule: &Description, arrived: &Arrived<'_>) -> Option<Found> {
-        let said = description::describe(rule, arrived)?;
-        let hits = description::hits(rule, &arrived.metadata)?.unwrap_or(1);
+        let said = rate_limit_descriptor::describe(rule, arrived)?;
+        let hits = rate_limit_descriptor::hits(rule, &arrived.metadata)?.unwrap_or(1);
         let mut limits = self.limits.buckets.iter();
         limits.find_map(|limit| {
             Some(Found {

@@ -1,6 +1,6 @@
 //! Which coding a client gets: the one that it likes best of those that are offered (RFC 9110 §12.5.3).
 
-use crate::config::filter::compression::{Compressor, Encoding};
+use crate::config::filter::compressor::{Compressor, Encoding};
 
 /// What becomes of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

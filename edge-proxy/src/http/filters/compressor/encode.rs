@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 use http_body::{Body as _, Frame};
 
 use crate::clock::Kind;
-use crate::config::filter::compression::Encoding;
+use crate::config::filter::compressor::Encoding;
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 use crate::message::body::Broken;

@@ -21,7 +21,7 @@ use prost::Message;
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::calls::ask::Told;
 use crate::calls::grpc;
-use crate::config::filter::authorizer::Authorizer;
+use crate::config::filter::ext_authz::Authorizer;
 use crate::config::header::PutAction;
 use crate::http::Arrived;
 use crate::http::filters::pseudo;

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::calls::ask::Told;
-use crate::config::filter::authorizer::{Authorizer, AuthorizerPath};
+use crate::config::filter::ext_authz::{Authorizer, AuthorizerPath};
 use crate::config::header::PutAction;
 use crate::config::header::StringCondition;
 use crate::message::head::Head;

@@ -6,7 +6,7 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 use http::{HeaderName, StatusCode, header};
 
-use crate::config::filter::processor::Attribute;
+use crate::config::filter::ext_proc::Attribute;
 use crate::connection::Connection;
 use crate::http::ingress::X_REQUEST_ID;
 use crate::message::Protocol;

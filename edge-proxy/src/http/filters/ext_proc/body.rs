@@ -18,7 +18,7 @@ use super::message;
 use super::mutation::{self, Kept, Target, Terms};
 use super::talk::{Answer, Heard, Part, Talk, Way};
 use crate::clock::Kind;
-use crate::config::filter::processor::BodyMode;
+use crate::config::filter::ext_proc::BodyMode;
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 use crate::message::body::{Broken, OwnBody};

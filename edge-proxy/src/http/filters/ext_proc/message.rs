@@ -16,7 +16,7 @@ use http::{HeaderMap, Response};
 use serde_json::Value;
 
 use super::talk::{Talk, Way};
-use crate::config::filter::processor::{BodyMode, Modes, Processor};
+use crate::config::filter::ext_proc::{BodyMode, Modes, Processor};
 use crate::message::head::Head;
 
 /// The name that attributes stand under.

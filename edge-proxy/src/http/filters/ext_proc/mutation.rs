@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::HeaderMutation;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::config::filter::processor::{Change, MutationRules};
+use crate::config::filter::ext_proc::{Change, MutationRules};
 use crate::http::filters::pseudo;
 use crate::message::head::Head;
 

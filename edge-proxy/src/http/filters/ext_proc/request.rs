@@ -15,7 +15,7 @@ use super::body::ProcessedBody;
 use super::mutation::Target;
 use super::talk::{Talk, Way};
 use super::{Gathered, Processing, Stop, check_length, follow_trailers, gather, message, mutation, refuse, replaces};
-use crate::config::filter::processor::{BodyMode, Reroute};
+use crate::config::filter::ext_proc::{BodyMode, Reroute};
 use crate::http::Arrived;
 use crate::http::filters::{Flow, within};
 use crate::message::body::Broken;

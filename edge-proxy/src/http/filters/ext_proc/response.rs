@@ -17,7 +17,7 @@ use super::talk::{Talk, Way};
 use super::{Gathered, Processing, Stop, change, check_length, follow_trailers, gather, message, refuse, replaces};
 use crate::clock::Kind;
 use crate::config::access::Metadata;
-use crate::config::filter::processor::BodyMode;
+use crate::config::filter::ext_proc::BodyMode;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;

@@ -28,7 +28,7 @@ use crate::calls::conversation::{Call, Conversation, Ending};
 use crate::calls::grpc;
 use crate::clock::{Kind, Timer};
 use crate::config::access::Metadata;
-use crate::config::filter::processor::{BodyMode, Mode, Modes, Override, Processor, Role};
+use crate::config::filter::ext_proc::{BodyMode, Mode, Modes, Override, Processor, Role};
 use crate::local::Local;
 use crate::upstream::Upstreams;
 

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 
 use super::exchange::Tokens;
-use crate::config::filter::login::{Cookie, Keys, Login, LoginCookies, Purpose};
+use crate::config::filter::oauth2::{Cookie, Keys, Login, LoginCookies, Purpose};
 use crate::cookies;
 use crate::message::head::Head;
 

@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
 use crate::calls::ask::{Question, ask};
-use crate::config::filter::login::{ClientProof, TokenEndpoint, escape};
+use crate::config::filter::oauth2::{ClientProof, TokenEndpoint, escape};
 use crate::http::Arrived;
 use crate::http::filters::{Flow, within};
 use crate::message::head::Head;

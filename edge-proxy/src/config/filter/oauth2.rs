@@ -15,7 +15,7 @@ pub use escape::escape;
 pub use keys::{Keys, Purpose, random};
 
 use crate::config::ClusterId;
-use crate::config::filter::credential::Slot;
+use crate::config::filter::credential_injector::Slot;
 use crate::config::header::{HeaderCondition, HeaderTemplate, StringCondition};
 use crate::config::route::RetryPolicy;
 

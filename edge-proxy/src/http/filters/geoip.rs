@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use crate::config::filter::places::{ClientSource, Database, Fact, Places, Records, Telling};
+use crate::config::filter::geoip::{ClientSource, Database, Fact, Places, Records, Telling};
 use crate::http::Arrived;
 use crate::http::ingress::forwarded;
 

@@ -9,7 +9,7 @@ use std::{fmt, fs, io};
 use http::HeaderName;
 use maxminddb::{PathElement, Reader};
 
-use crate::config::filter::credential::Slot;
+use crate::config::filter::credential_injector::Slot;
 
 /// The filter.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::config::filter::login::{Keys, Login, escape};
+use crate::config::filter::oauth2::{Keys, Login, escape};
 use crate::config::header::HeaderCondition;
 use crate::http::Arrived;
 use crate::http::filters::Flow;

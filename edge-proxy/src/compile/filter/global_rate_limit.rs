@@ -14,7 +14,7 @@ use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::protobuf::Any;
 use http::{HeaderValue, StatusCode};
 
-use super::rate_limit_words::description;
+use super::rate_limit_descriptor::description;
 use crate::compile::Context;
 use crate::compile::access::metadata_path;
 use crate::compile::field::{At, Rejection, deadline, fields, unpack};

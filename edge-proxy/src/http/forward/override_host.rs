@@ -11,9 +11,9 @@ use crate::message::head::Head;
 
 /// What is left of them.
 #[derive(Debug)]
-pub(super) struct Named(std::vec::IntoIter<HostAddress>);
+pub(super) struct OverrideHosts(std::vec::IntoIter<HostAddress>);
 
-impl Named {
+impl OverrideHosts {
     /// Those that a request names; `None` where the cluster doesn't ask.
     pub(super) fn of(sources: &[HostSource], head: &Head, metadata: &Metadata) -> Option<Self> {
         if sources.is_empty() {
@@ -65,10 +65,10 @@ mod tests {
                 path: ["to".into()].into(),
             }),
         ];
-        let named = Named::of(&sources, &head, &known).unwrap();
+        let named = OverrideHosts::of(&sources, &head, &known).unwrap();
         let expected = ["10.0.0.1:80", "[2001:db8::1]:80", "10.0.0.3:80"];
         let expected = expected.map(|text| HostAddress::Socket(text.parse().unwrap()));
         assert_eq!(named.0.as_slice(), expected);
-        assert!(Named::of(&[], &head, &known).is_none());
+        assert!(OverrideHosts::of(&[], &head, &known).is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::access::Metadata;
-use crate::config::filter::description::{Absent, Description, Hits, Pair, Word, WordValue};
+use crate::config::filter::rate_limit_descriptor::{Absent, Description, Hits, Pair, Word, WordValue};
 use crate::http::Arrived;
 use crate::http::filters::query;
 use crate::message::head::Head;

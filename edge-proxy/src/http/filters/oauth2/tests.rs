@@ -9,7 +9,7 @@ use super::exchange::{self, Grant, Tokens};
 use super::flow::{self, Callback};
 use super::session::{self, Granted, Session};
 use crate::config::ClusterId;
-use crate::config::filter::login::{
+use crate::config::filter::oauth2::{
     Authorization, ClientProof, Cookie, Forwarded, Keys, Lifetimes, Login, LoginCookies, TokenEndpoint,
 };
 use crate::config::header::{HeaderTemplate, StringCondition};

@@ -14,7 +14,7 @@ use http::uri::Uri;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::config::filter::login::{Keys, Login, Purpose, escape, random};
+use crate::config::filter::oauth2::{Keys, Login, Purpose, escape, random};
 use crate::connection::Connection;
 use crate::cookies;
 use crate::http::edits::{self, Scene};
