@@ -3,23 +3,22 @@
 //! What: joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
 
 pub mod binding;
+mod secret_files;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as ProtoSecret;
 use tokio::sync::{Notify, watch};
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::bootstrap::secret_from_file;
-use crate::compile::secret::{self, SecretKey};
+use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
+use crate::control::secret_files::SecretFiles;
 use crate::dns::{Resolvers, Told};
 use crate::health::{Warmed, Watches};
 use crate::shared::{BoundListener, Drain, Shared};
@@ -62,7 +61,7 @@ pub struct Awaited {
     pub listeners: bool,
 }
 
-/// See the module.
+/// What the control half knows, and the only way to change it.
 #[derive(Debug)]
 pub struct Control {
     /// What workers and the admin interface read.
@@ -80,30 +79,30 @@ pub struct Control {
     publishers: Publishers,
     resolvers: Resolvers,
     watches: Watches,
-    files: RefCell<BTreeMap<SecretKey, SecretFile>>,
-    /// What is wrong with those that can't be used, which is said once.
-    unusable: RefCell<BTreeMap<SecretKey, String>>,
+    secret_files: SecretFiles,
     of_servers: watch::Sender<OfServers>,
     progress: Cell<Progress>,
+    /// False from when no connection is to be taken any more: sockets are closed, and none is handed out again.
     accepting: Cell<bool>,
+    /// What the server left unanswered is not waited for: starting goes on without it.
     impatient: Cell<bool>,
+    /// Listeners that were rejected because their address can't be bound, and are tried again.
     unbound: Unbound,
-    binding: Cell<bool>,
+    binding: Binding,
 }
 
-/// A file with a secret, as it was read last.
-#[derive(Clone, Debug)]
-struct SecretFile {
-    /// Hash of it.
-    written: u64,
-    /// Hash of the files that the secret names.
-    named: u64,
-    secret: ProtoSecret,
+/// What becomes of the sockets of listeners that arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// They are bound, and a listener whose socket can't be is rejected.
+    Bound,
+    /// They are left alone: whether a port is free says nothing about a configuration that is only validated.
+    Skipped,
 }
 
 impl Control {
     /// Nothing configured yet.
-    pub fn new(assembly: Assembly, shared: Arc<Shared>, publishers: Publishers) -> Rc<Self> {
+    pub fn new(assembly: Assembly, shared: Arc<Shared>, publishers: Publishers, binding: Binding) -> Rc<Self> {
         Rc::new(Self {
             sockets: RefCell::new(Sockets::new(shared.workers)),
             shared,
@@ -115,21 +114,14 @@ impl Control {
             publishers,
             resolvers: Resolvers::default(),
             watches: Watches::default(),
-            files: RefCell::new(BTreeMap::new()),
-            unusable: RefCell::new(BTreeMap::new()),
+            secret_files: SecretFiles::default(),
             of_servers: watch::Sender::default(),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
             impatient: Cell::new(false),
             unbound: Unbound::default(),
-            binding: Cell::new(true),
+            binding,
         })
-    }
-
-    /// From now on listeners are checked without their sockets: whether a port is free says nothing about a
-    /// configuration that is only validated.
-    pub fn leave_sockets_alone(&self) {
-        self.binding.set(false);
     }
 
     /// Whether listeners may be asked for: every cluster can be used, or is no longer waited for.
@@ -167,7 +159,7 @@ impl Control {
             assembly.tell_time(SystemTime::now());
             assembly.apply(kind, origin, added, removed)
         };
-        if kind == Kind::Listener && self.binding.get() {
+        if kind == Kind::Listener && self.binding == Binding::Bound {
             rejected.extend(self.bind_new(added, removed));
         }
         self.count(kind, origin, added.len(), removed.len(), rejected.len());
@@ -360,69 +352,6 @@ impl Control {
         });
     }
 
-    /// Reads the files with secrets that are wanted and not known yet. Those that can't be used have their turn when all are
-    /// looked at.
-    fn load_files(&self, wanted: &[SecretKey]) {
-        let is_known =
-            |key: &&SecretKey| self.files.borrow().contains_key(*key) || self.unusable.borrow().contains_key(*key);
-        for key in wanted.iter().filter(|key| !is_known(key)) {
-            self.reload(key);
-        }
-    }
-
-    /// Reads every wanted file again, and puts what has changed in force. One that did not change costs a read and a hash; of one
-    /// that can't be used the secret stays as it was.
-    pub fn reload_files(self: &Rc<Self>) {
-        let wanted = self.read(Assembly::wanted_elsewhere);
-        let changed = wanted.files.iter().filter(|key| self.reload(key)).count();
-        if changed > 0 {
-            self.settle();
-        }
-    }
-
-    /// Whether a file has something new.
-    fn reload(&self, key: &SecretKey) -> bool {
-        let SecretKey::File { path, name } = key else {
-            return false;
-        };
-        let mut unusable = self.unusable.borrow_mut();
-        match self.reload_one(key, path, name) {
-            Ok(is_new) => {
-                unusable.remove(key);
-                is_new
-            }
-            Err(error) if unusable.get(key) == Some(&error) => false,
-            Err(error) => {
-                tracing::error!(path, name, error, "cannot use a secret");
-                unusable.insert(key.clone(), error);
-                false
-            }
-        }
-    }
-
-    fn reload_one(&self, key: &SecretKey, path: &str, name: &str) -> Result<bool, String> {
-        let written = hash_of_file(Path::new(path));
-        let known = self.files.borrow().get(key).cloned();
-        let known = known.filter(|known| known.written == written);
-        if known
-            .as_ref()
-            .is_some_and(|known| known.named == hash_of_named(&known.secret))
-        {
-            return Ok(false);
-        }
-        let secret = match known {
-            Some(known) => known.secret,
-            None => read_apart(path, name)?,
-        };
-        // Before the files are read for good: what changes meanwhile is found the next time.
-        let named = hash_of_named(&secret);
-        let put = self.assembly.borrow_mut().put_secret_message(key.clone(), &secret);
-        put.map_err(|error| error.to_string())?;
-        let file = SecretFile { written, named, secret };
-        self.files.borrow_mut().insert(key.clone(), file);
-        Ok(true)
-    }
-
     /// Where answers of DNS go, for as long as we are there.
     fn told(self: &Rc<Self>) -> Told {
         let control = Rc::downgrade(self);
@@ -440,23 +369,4 @@ impl Control {
     pub fn forget_unwanted(&self) {
         self.assembly.borrow_mut().forget_unwanted();
     }
-}
-
-/// Reads on a thread of its own, as the descriptors that it takes are freed with it.
-fn hash_of_file(path: &Path) -> u64 {
-    std::fs::read(path).map_or(0, |bytes| xxh3_64(&bytes))
-}
-
-fn hash_of_named(secret: &ProtoSecret) -> u64 {
-    let files = secret::files(secret).into_iter();
-    files.fold(0, |all, path| all.rotate_left(7) ^ hash_of_file(path))
-}
-
-fn read_apart(path: &str, name: &str) -> Result<ProtoSecret, String> {
-    let (path, name) = (path.to_owned(), name.to_owned());
-    let reading = std::thread::Builder::new()
-        .name("secrets".to_owned())
-        .spawn(move || secret_from_file(Path::new(&path), &name))
-        .map_err(|error| error.to_string())?;
-    reading.join().map_err(|_| "reading failed".to_owned())?
 }

@@ -23,7 +23,7 @@ use crate::compile::{self, At, Context, endpoint::place, files::Disk, route_tabl
 use crate::config::Snapshot;
 use crate::config::metrics::Sink;
 use crate::config::zones::LocalProxies;
-use crate::control::{Control, Publishers, binding};
+use crate::control::{Binding, Control, Publishers, binding};
 use crate::discovery::{ads, files, sds};
 use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
@@ -103,10 +103,11 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     let local = bootstrap.local_cluster.as_deref();
     context.local = local.map(|cluster| Arc::new(LocalProxies::new(cluster, &locality)));
     let sinks = metric_sinks(&mut context, &bootstrap);
-    let control = Control::new(Assembly::new(context), shared.clone(), publishers);
-    if arguments.mode == Mode::Validate {
-        control.leave_sockets_alone();
-    }
+    let binding = match arguments.mode {
+        Mode::Serve => Binding::Bound,
+        Mode::Validate => Binding::Skipped,
+    };
+    let control = Control::new(Assembly::new(context), shared.clone(), publishers, binding);
     load_static(&control, &bootstrap)?;
     if arguments.mode == Mode::Validate {
         tracing::info!("configuration OK");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use edge_proxy::compile::{Context, files::Disk, prefixed_headers};
 use edge_proxy::config::Snapshot;
-use edge_proxy::control::{Control, Publishers};
+use edge_proxy::control::{Binding, Control, Publishers};
 use edge_proxy::shared::{Drain, RuntimeFlags, Shared};
 use edge_proxy::stats::{Merge, Scope, ServerStats, Value, WorkerIndex};
 use edge_proxy::worker;
@@ -67,7 +67,7 @@ impl Proxy {
             drain,
         };
         let context = Context::new(Box::new(Disk), prefixed_headers("x-edge").unwrap(), workers);
-        let control = Control::new(Assembly::new(context), Arc::clone(&shared), publishers);
+        let control = Control::new(Assembly::new(context), Arc::clone(&shared), publishers, Binding::Bound);
         let start = |index| {
             let shared = Arc::clone(&shared);
             std::thread::spawn(move || worker::run(shared, WorkerIndex(index)).unwrap())

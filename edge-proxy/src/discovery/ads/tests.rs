@@ -13,6 +13,7 @@ use prost::{Message, Name};
 use super::*;
 use crate::compile::files::Disk;
 use crate::compile::{Context, prefixed_headers};
+use crate::control::Binding;
 use crate::server::share;
 use crate::xds::assembly::Assembly;
 
@@ -103,8 +104,7 @@ fn with_server(patience: Duration, test: impl AsyncFnOnce(&mut Server)) {
     local.block_on(&runtime, async {
         let (shared, publishers) = share(1, None);
         let context = Context::new(Box::new(Disk), prefixed_headers("x-edge").unwrap(), 1);
-        let control = Control::new(Assembly::new(context), shared, publishers);
-        control.leave_sockets_alone();
+        let control = Control::new(Assembly::new(context), shared, publishers, Binding::Skipped);
         control.awaited.set(Awaited {
             clusters: true,
             listeners: true,
