@@ -11,6 +11,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     CommonLbConfig, LbConfig, LbPolicy as ProtoLbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig,
     RoundRobinLbConfig, SlowStartConfig as OldSlowStart,
 };
+use envoy_types::pb::envoy::config::core::v3::RuntimeDouble;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::{
     LocalityConfigSpecifier as LocalityConfig, ZoneAwareLbConfig, zone_aware_lb_config::ForceLocalZone,
@@ -28,7 +29,7 @@ use envoy_types::pb::envoy::extensions::load_balancing_policies::ring_hash::v3::
 use envoy_types::pb::envoy::extensions::load_balancing_policies::round_robin::v3::RoundRobin;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::wrr_locality::v3::WrrLocality;
 use envoy_types::pb::envoy::r#type::v3::Percent;
-use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
+use envoy_types::pb::google::protobuf::UInt64Value;
 
 use crate::compile::field::{At, Rejection, duration, fields, is, number, type_name, unpack};
 use crate::config::cluster::{ALL, Balancing, LbPolicy, SlowStart};
@@ -102,14 +103,15 @@ pub(super) fn balancing(
             let slow_start = old_slow_start(&at.field("round_robin_lb_config"), slow_start_config.as_ref())?;
             Ok(plain(LbPolicy::RoundRobin, slow_start))
         }
-        (Ok(ProtoLbPolicy::LeastRequest), None) => Ok(plain(LbPolicy::LeastRequest { choices: 2 }, None)),
+        (Ok(ProtoLbPolicy::LeastRequest), None) => Ok(plain(least_request(None, None), None)),
         (Ok(ProtoLbPolicy::LeastRequest), Some(LbConfig::LeastRequestLbConfig(config))) => {
             let at = at.field("least_request_lb_config");
             fields!(at, config => LeastRequestLbConfig {
-                choice_count, slow_start_config; ignore; refuse active_request_bias
+                choice_count, slow_start_config, active_request_bias; ignore; refuse
             });
             let slow_start = old_slow_start(&at, slow_start_config.as_ref())?;
-            Ok(plain(least_request(choice_count.as_ref()), slow_start))
+            let choices = number(choice_count.as_ref());
+            Ok(plain(least_request(choices, active_request_bias.as_ref()), slow_start))
         }
         (Ok(ProtoLbPolicy::Random), None) => Ok(plain(LbPolicy::Random, None)),
         (Ok(ProtoLbPolicy::Maglev), None) => hashing(Shape::Maglev { size: MAGLEV.0 }, by_hostname()?),
@@ -151,10 +153,18 @@ fn by_hash(hashing: Hashing) -> Chosen {
     }
 }
 
-fn least_request(choices: Option<&UInt32Value>) -> LbPolicy {
-    // The greatest number stands for all hosts.
-    let choices = number(choices).unwrap_or(2).clamp(2, ALL - 1);
-    LbPolicy::LeastRequest { choices }
+fn least_request(choices: Option<u32>, bias: Option<&RuntimeDouble>) -> LbPolicy {
+    LbPolicy::LeastRequest {
+        // The greatest number stands for all hosts.
+        choices: choices.unwrap_or(2).clamp(2, ALL - 1),
+        bias: active_request_bias(bias),
+    }
+}
+
+/// In Envoy, what can't be a bias stands for the default.
+fn active_request_bias(bias: Option<&RuntimeDouble>) -> f64 {
+    let bias = bias.map(|bias| bias.default_value);
+    bias.filter(|bias| *bias >= 0.0).unwrap_or(1.0)
 }
 
 fn maglev(at: &At<'_>, size: Option<&UInt64Value>) -> Result<Shape, Rejection> {
@@ -311,14 +321,18 @@ fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Cho
 
 fn least_request_extension(at: &At<'_>, message: &LeastRequest) -> Result<Chosen, Rejection> {
     fields!(at, message => LeastRequest {
-        choice_count, locality_lb_config, slow_start_config, selection_method;
+        choice_count, locality_lb_config, slow_start_config, selection_method, active_request_bias;
         // Envoy doesn't look at it any more.
         ignore enable_full_scan;
-        refuse active_request_bias
+        refuse
     });
+    let bias = active_request_bias.as_ref();
     let policy = match SelectionMethod::try_from(*selection_method) {
-        Ok(SelectionMethod::NChoices) => least_request(choice_count.as_ref()),
-        Ok(SelectionMethod::FullScan) => LbPolicy::LeastRequest { choices: ALL },
+        Ok(SelectionMethod::NChoices) => least_request(number(choice_count.as_ref()), bias),
+        Ok(SelectionMethod::FullScan) => LbPolicy::LeastRequest {
+            choices: ALL,
+            bias: self::active_request_bias(bias),
+        },
         Err(_) => return Err(at.unsupported("selection_method")),
     };
     let slow_start = slow_start(at, slow_start_config.as_ref())?;

@@ -73,6 +73,7 @@ load_balancing_policy:
       name: envoy.load_balancing_policies.least_request
       typed_config:
         "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest
+        active_request_bias: {default_value: 0.5, runtime_key: bias}
         locality_lb_config: {locality_weighted_lb_config: {}}
 typed_extension_protocol_options:
   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
@@ -81,7 +82,7 @@ typed_extension_protocol_options:
 "#;
     let spec = cluster::cluster(&mut context(), &message(yaml)).expect("supported");
     let cluster = spec.finish(&Secrets::new()).expect("no secrets needed");
-    let policy = LbPolicy::LeastRequest { choices: 2 };
+    let policy = LbPolicy::LeastRequest { choices: 2, bias: 0.5 };
     assert_eq!(
         cluster.balancing,
         Balancing {

@@ -138,18 +138,21 @@ impl SlowStart {
 pub const ALL: u32 = u32::MAX;
 
 /// The algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LbPolicy {
     /// One after the other, by weight.
     RoundRobin,
     /// The same by the load that hosts report, see [`Cluster::loads`].
     Reported,
-    /// The least loaded of so many random ones (at least 2), or of [`ALL`].
+    /// The least loaded of so many random ones (at least 2), or of [`ALL`]; where weights differ, one after the other by
+    /// weight and requests in flight.
     LeastRequest {
         /// How many are compared.
         choices: u32,
+        /// How much requests in flight take off a weight: nothing at 0, and in proportion at 1.
+        bias: f64,
     },
-    /// Any.
+    /// Any, whatever it weighs.
     Random,
     /// By the request's hash and the table of a priority.
     Hash,

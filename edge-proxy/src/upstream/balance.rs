@@ -3,7 +3,8 @@
 //! What: Envoy's two steps: a priority (and, with locality weights, a locality), then a host in it by round robin,
 //! least request, hash or at random. Positions are kept per worker and cluster and start anew with a new view of its
 //! endpoints, which a worker notices by its version.
-//! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n).
+//! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n). By least request hosts
+//! of equal weight are compared, and those of other weights take turns, which come later the more requests a host has.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -128,6 +129,8 @@ struct Weights<'a> {
     slow: Option<(SlowStart, Instant)>,
     /// In place of those of the configuration.
     reported: Option<&'a [u32]>,
+    /// How much requests in flight take off a weight: its divisor is their number and one, to this power.
+    bias: f64,
 }
 
 impl Weights<'_> {
@@ -136,12 +139,24 @@ impl Weights<'_> {
             return 1.0;
         };
         let reported = self.reported.and_then(|weights| weights.get(index as usize));
-        let weight = f64::from(reported.copied().unwrap_or(host.weight).max(1));
+        let mut weight = f64::from(reported.copied().unwrap_or(host.weight).max(1));
+        if self.bias > 0.0 {
+            weight /= ((active(host) + 1) as f64).powf(self.bias);
+        }
         match self.slow {
             None => weight,
             Some((slow, now)) => weight * slow.factor(host.vitals.age(now)),
         }
     }
+
+    /// Whether hosts of equal weight are alike at all times.
+    fn are_plain(&self) -> bool {
+        self.slow.is_none() && self.reported.is_none()
+    }
+}
+
+fn active(host: &Host) -> i64 {
+    host.stats.rq_active.load(Memory::Relaxed).clamp(0, i64::MAX - 1)
 }
 
 impl Balancers {
@@ -261,10 +276,15 @@ impl Place {
             reported,
             ..
         } = self;
+        let policy = entry.cluster.balancing.policy;
         let weights = Weights {
             endpoints: &entry.endpoints,
             slow,
             reported: reported.as_ref().map(|reported| &*reported.weights),
+            bias: match policy {
+                LbPolicy::LeastRequest { bias, .. } => bias,
+                _ => 0.0,
+            },
         };
         let (at, priority, fitness) = view.pick_past(random.next(), past)?;
         let drawable = priority.drawable(fitness);
@@ -277,13 +297,15 @@ impl Place {
             },
             Chosen::Anybody => (None, &drawable.all),
         };
-        Some(match (&*hosts.indexes, entry.cluster.balancing.policy) {
+        Some(match (&*hosts.indexes, policy) {
             ([], _) => return None,
             ([only], _) => *only,
-            (indexes, LbPolicy::Random) if hosts.equal_weights => indexes[random.below(indexes.len())],
-            (indexes, LbPolicy::LeastRequest { choices }) => least_loaded(weights, indexes, choices, random),
-            (indexes, LbPolicy::Random | LbPolicy::Hash) => weighted(weights, indexes, random),
-            (_, LbPolicy::RoundRobin | LbPolicy::Reported) => {
+            // At random no host has a weight, as in Envoy.
+            (indexes, LbPolicy::Random | LbPolicy::Hash) => indexes[random.below(indexes.len())],
+            (indexes, LbPolicy::LeastRequest { choices, .. }) if hosts.equal_weights && weights.are_plain() => {
+                least_loaded(&entry.endpoints.hosts, indexes, choices, random)
+            }
+            (_, LbPolicy::RoundRobin | LbPolicy::Reported | LbPolicy::LeastRequest { .. }) => {
                 turn(turns, (at, fitness, locality), hosts, weights, random)?
             }
         })
@@ -340,24 +362,22 @@ fn pause(weight: f64) -> u128 {
 
 impl Turn {
     fn new(hosts: &Hosts, weights: Weights<'_>, random: &Random) -> Self {
-        if hosts.equal_weights && weights.slow.is_none() && weights.reported.is_none() {
+        if hosts.equal_weights && weights.are_plain() {
             // Workers start at different hosts, else a small load would all meet the first.
             return Self::Next(random.below(hosts.indexes.len()));
         }
-        let mut schedule = BinaryHeap::with_capacity(hosts.indexes.len());
-        for (order, host) in (0..).zip(&hosts.indexes) {
-            let pause = pause(weights.of(*host));
-            schedule.push(Slot {
-                // Reported weights begin anew so often that the heaviest would always come first.
-                deadline: match weights.reported {
-                    Some(_) => pause / SHARES * (1 + random.below(SHARES as usize) as u128),
-                    None => pause,
-                },
-                order,
-                host: *host,
-            });
-        }
-        Self::Schedule(schedule)
+        // Schedules begin anew with every change, and the heaviest would always come first: so whose turn it is is left to
+        // chance, by weight, and where in their rounds the others are as well.
+        let first = heavy(hosts, weights, random);
+        let slots = (0..).zip(&hosts.indexes).map(|(order, host)| Slot {
+            deadline: match first == Some(*host) {
+                true => 0,
+                false => pause(weights.of(*host)) / SHARES * random.below(SHARES as usize) as u128,
+            },
+            order,
+            host: *host,
+        });
+        Self::Schedule(slots.collect())
     }
 
     fn next(&mut self, hosts: &Hosts, weights: Weights<'_>) -> Option<u32> {
@@ -376,6 +396,21 @@ impl Turn {
             }
         }
     }
+}
+
+/// Anybody, by weight.
+fn heavy(hosts: &Hosts, weights: Weights<'_>, random: &Random) -> Option<u32> {
+    let total: f64 = hosts.indexes.iter().map(|host| weights.of(*host)).sum();
+    let mut rest = total * (random.next() as f64 / u64::MAX as f64);
+    let mut found = None;
+    for host in &hosts.indexes {
+        found = Some(*host);
+        rest -= weights.of(*host);
+        if rest < 0.0 {
+            break;
+        }
+    }
+    found
 }
 
 /// Whom zones let a request ask.
@@ -412,13 +447,9 @@ fn locality(drawable: &Drawable, random: &Random) -> Option<usize> {
     })
 }
 
-/// The better of some random hosts: fewest requests in flight for its weight.
-fn least_loaded(weights: Weights<'_>, indexes: &[u32], choices: u32, random: &Random) -> u32 {
-    let load = |index: u32| {
-        let host = weights.endpoints.hosts.get(index as usize);
-        let active = host.map_or(i64::MAX / 2, |host| host.stats.rq_active.load(Memory::Relaxed).max(0));
-        (active + 1) as f64 / weights.of(index)
-    };
+/// The better of some random hosts of equal weight: fewest requests in flight.
+fn least_loaded(hosts: &[Arc<Host>], indexes: &[u32], choices: u32, random: &Random) -> u32 {
+    let load = |index: u32| hosts.get(index as usize).map_or(i64::MAX, |host| active(host));
     let start = random.below(indexes.len());
     let mut best = indexes[start];
     let mut best_load = load(best);
@@ -434,24 +465,4 @@ fn least_loaded(weights: Weights<'_>, indexes: &[u32], choices: u32, random: &Ra
         (1..choices.max(2)).for_each(|_| compare(indexes[random.below(indexes.len())]));
     }
     best
-}
-
-fn weighted(weights: Weights<'_>, indexes: &[u32], random: &Random) -> u32 {
-    let weight = |host: &u32| {
-        weights
-            .endpoints
-            .hosts
-            .get(*host as usize)
-            .map_or(1, |host| u64::from(host.weight.max(1)))
-    };
-    let total: u64 = indexes.iter().map(weight).sum();
-    let mut rest = random.next() % total.max(1);
-    for host in indexes {
-        let weight = weight(host);
-        if rest < weight {
-            return *host;
-        }
-        rest -= weight;
-    }
-    indexes[0]
 }

@@ -127,30 +127,93 @@ fn weighted_round_robin_gives_exact_shares_and_spreads_them() {
 }
 
 #[test]
-fn random_follows_weights() {
-    let counts = counts(&draw(&entry(LbPolicy::Random, false, set(&[1, 3])), 4000));
-    assert!((800..1200).contains(&counts[&0]), "{counts:?}");
+fn weighted_turns_begin_anywhere() {
+    // Else a change of endpoints now and then would keep all from the light one.
+    let entry = entry(LbPolicy::RoundRobin, false, set(&[1, 9]));
+    let first: Vec<u64> = (0..1000).flat_map(|_| draw(&entry, 1)).collect();
+    assert!((50..150).contains(&counts(&first)[&0]), "{:?}", counts(&first));
 }
 
 #[test]
-fn least_request_prefers_fewer_requests_for_the_weight() {
-    let endpoints = set(&[1, 1, 1]);
-    endpoints.hosts[0].stats.rq_active.store(9, Memory::Relaxed);
-    endpoints.hosts[1].stats.rq_active.store(1, Memory::Relaxed);
-    let counts = counts(&draw(
-        &entry(LbPolicy::LeastRequest { choices: 12 }, false, endpoints),
-        300,
-    ));
-    assert!(counts[&2] > 280, "{counts:?}");
-    // Five requests on a host of weight 10 are less than one on a host of weight 1.
-    let endpoints = set(&[10, 1]);
-    endpoints.hosts[0].stats.rq_active.store(5, Memory::Relaxed);
-    endpoints.hosts[1].stats.rq_active.store(1, Memory::Relaxed);
-    let counts = self::counts(&draw(
-        &entry(LbPolicy::LeastRequest { choices: 12 }, false, endpoints),
-        300,
-    ));
-    assert!(counts[&0] > 280, "{counts:?}");
+fn random_ignores_weights() {
+    let counts = counts(&draw(&entry(LbPolicy::Random, false, set(&[1, 9])), 4000));
+    assert!((1800..2200).contains(&counts[&0]), "{counts:?}");
+}
+
+fn least_request(choices: u32, bias: f64) -> LbPolicy {
+    LbPolicy::LeastRequest { choices, bias }
+}
+
+fn busy(weights: &[u32], active: &[i64]) -> EndpointSet {
+    let endpoints = set(weights);
+    for (host, active) in endpoints.hosts.iter().zip(active) {
+        host.stats.rq_active.store(*active, Memory::Relaxed);
+    }
+    endpoints
+}
+
+#[test]
+fn least_request_compares_hosts_of_equal_weight() {
+    for weight in [1, 7] {
+        for choices in [12, ALL] {
+            let endpoints = busy(&[weight; 3], &[9, 1, 0]);
+            let counts = counts(&draw(&entry(least_request(choices, 1.0), false, endpoints), 300));
+            assert!(counts[&2] > 280, "{counts:?}");
+        }
+    }
+}
+
+#[test]
+fn least_request_gives_hosts_of_unequal_weight_turns_by_weight() {
+    // Whatever is compared where weights are equal.
+    for choices in [2, 12, ALL] {
+        for weights in [[1, 99, 0], [90, 5, 5], [1, 4, 5]] {
+            let endpoints = set(&weights[..2 + usize::from(weights[2] > 0)]);
+            let counts = counts(&draw(&entry(least_request(choices, 1.0), false, endpoints), 1000));
+            for (host, weight) in (0..).zip(weights).filter(|(_, weight)| *weight > 0) {
+                let share = 1000 * weight as usize / weights.iter().sum::<u32>() as usize;
+                assert!(counts[&host].abs_diff(share) <= 1, "{weights:?}: {counts:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_in_flight_take_off_a_weight_as_the_bias_says() {
+    // Shares of 1000 for the first host.
+    for (bias, share) in [(0.0, 800), (0.5, 667), (1.0, 500), (2.0, 200), (f64::MAX, 0)] {
+        let endpoints = busy(&[4, 1], &[3, 0]);
+        let counts = counts(&draw(&entry(least_request(2, bias), false, endpoints), 1000));
+        let found = counts.get(&0).copied().unwrap_or_default();
+        assert!(found.abs_diff(share) <= 2, "{bias}: {counts:?}");
+    }
+}
+
+/// Each request holds its host until some more have come; then loads follow weights.
+#[test]
+fn loads_follow_weights_while_requests_last() {
+    let weights = [8, 3, 1];
+    let entry = entry(least_request(2, 1.0), false, set(&weights));
+    let (balancers, random) = (Balancers::default(), Random::new());
+    let mut held = std::collections::VecDeque::new();
+    let mut sums = [0; 3];
+    for round in 0..6000 {
+        let host = balancers.pick(&entry, &random, Choice::default()).unwrap();
+        host.stats.rq_active.fetch_add(1, Memory::Relaxed);
+        held.push_back(host);
+        if held.len() > 48 {
+            let done = held.pop_front().unwrap();
+            done.stats.rq_active.fetch_sub(1, Memory::Relaxed);
+        }
+        if round >= 1000 {
+            for (sum, host) in sums.iter_mut().zip(&entry.endpoints.hosts) {
+                *sum += host.stats.rq_active.load(Memory::Relaxed);
+            }
+        }
+    }
+    // A heavier host has more of them, but less than its share: its load counts against it.
+    assert!(sums[0] > sums[1] && sums[1] > sums[2], "{sums:?}");
+    assert!(sums[0] < sums[2] * 8, "{sums:?}");
 }
 
 #[test]
@@ -277,6 +340,7 @@ fn a_new_host_gets_its_weight_slowly() {
         endpoints: &endpoints,
         slow: Some((slow, now)),
         reported: None,
+        bias: 1.0,
     };
     let mut turns = SmallVec::new();
     let id = (0, Fitness::Healthy, None);
@@ -284,12 +348,12 @@ fn a_new_host_gets_its_weight_slowly() {
         .map(|_| u64::from(turn(&mut turns, id, hosts, weights, &random).unwrap()))
         .collect();
     assert_eq!(counts(&drawn), BTreeMap::from([(0, 1000), (1, 100)]));
-    // With a request in flight the old host is still the less loaded one for its weight.
-    endpoints.hosts[0].stats.rq_active.store(5, Memory::Relaxed);
-    assert_eq!(
-        least_loaded(weights, &hosts.indexes, crate::config::cluster::ALL, &random),
-        0
-    );
+    // With nine requests in flight the old host is as good as the new one.
+    endpoints.hosts[0].stats.rq_active.store(9, Memory::Relaxed);
+    let drawn: Vec<u64> = (0..1100)
+        .map(|_| u64::from(turn(&mut turns, id, hosts, weights, &random).unwrap()))
+        .collect();
+    assert!(counts(&drawn)[&1].abs_diff(550) < 10, "{:?}", counts(&drawn));
     assert!(slow_until(&endpoints, slow).is_some());
 }
 
