@@ -219,7 +219,7 @@ impl Connection {
             client: self.peer.ip().to_canonical(),
             local: self.local,
             server_name: self.server_name.as_deref().unwrap_or_default(),
-            certificate: &|| self.certificate.as_ref()?.names(),
+            certificate: &|| peer::names(self.agreed, self.certificate.as_deref()),
             request: None,
             attributes: None,
         })

@@ -305,6 +305,108 @@ fn backends_are_told_of_certificates_in_the_same_words() {
     );
 }
 
+/// One of ours with these URIs in it.
+fn known_as(clients: &Clients, name: &str, uris: &[&str]) -> Pair {
+    clients.authority.sign(name, 20, |params| {
+        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
+        params.subject_alt_names.extend(uris);
+    })
+}
+
+#[test]
+fn backends_are_told_whom_a_client_has_spoken_to() {
+    let mut clients = Clients::new();
+    let authority = json!({"trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()}});
+    clients.server = known_as(&clients, "localhost", &["spiffe://edge/a", "https://edge.example/a;b"]);
+    let mut several = clients.chain(false, &authority);
+    let one = several.clone();
+    // Clients ask for localhost.
+    let other = known_as(&clients, "other.example", &["spiffe://edge/other"]);
+    let list = &mut several["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"];
+    list.as_array_mut().unwrap().insert(0, other.as_message());
+    let mut without = several.clone();
+    let list = &mut without["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"];
+    list[1] = known_as(&clients, "localhost", &[]).as_message();
+    let settings =
+        |mode: &str| json!({"forward_client_cert_details": mode, "set_current_client_cert_details": {"subject": true}});
+    let chains = [
+        ("one", settings("SANITIZE_SET"), one),
+        ("several", settings("APPEND_FORWARD"), several),
+        ("without", settings("APPEND_FORWARD"), without),
+    ];
+    let (address, seen) = backend("ok");
+    let clusters = [cluster("backend", &[endpoint(address)])];
+    let [ours, envoys] = data_planes().map(|(_, plane)| {
+        let bench = Bench::with_chains(&clusters, &plane, "x-envoy", &chains);
+        let mut told = Vec::new();
+        for (listener, ..) in &chains {
+            for headers in [&[][..], &[("x-forwarded-client-cert", "By=a;URI=b")]] {
+                clients.ask(&bench, listener, Some(clients.good()), headers).unwrap();
+                let head = seen.recv().unwrap();
+                let line = head
+                    .iter()
+                    .find_map(|line| line.strip_prefix("x-forwarded-client-cert: "));
+                told.push(line.unwrap().to_owned());
+            }
+        }
+        told
+    });
+    assert_eq!(ours, envoys);
+    for told in &ours[..4] {
+        assert!(
+            told.contains("By=spiffe://edge/a;By=https://edge.example/a;b;Hash="),
+            "{told}"
+        );
+    }
+    assert!(ours[4].starts_with("Hash="), "{}", ours[4]);
+}
+
+#[test]
+fn whoever_speaks_tls_is_authenticated() {
+    const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+    let clients = Clients::new();
+    let authority = json!({"trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()}});
+    let named = |matcher: Value| json!({"authenticated": {"principal_name": matcher}});
+    let good = named(json!({"exact": "good.example"}));
+    let principals = [
+        ("anybody", json!({"authenticated": {}})),
+        ("any", named(json!({"safe_regex": {"regex": ".*"}}))),
+        ("some", named(json!({"safe_regex": {"regex": ".+"}}))),
+        ("empty", named(json!({"exact": ""}))),
+        ("good", good.clone()),
+        ("not", json!({"not_id": good})),
+    ];
+    let mut chains = Vec::new();
+    for (action, names) in [
+        ("ALLOW", ["anybody", "any", "some", "empty", "good", "not"]),
+        (
+            "DENY",
+            ["no-anybody", "no-any", "no-some", "no-empty", "no-good", "no-not"],
+        ),
+    ] {
+        for ((_, principal), name) in principals.iter().zip(names) {
+            let policy = json!({"permissions": [{"any": true}], "principals": [principal]});
+            let filter = json!({"@type": RBAC, "rules": {"action": action, "policies": {"p": policy}}});
+            let router = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"});
+            let settings = json!({"http_filters": [
+                {"name": "rbac", "typed_config": filter}, {"name": "router", "typed_config": router},
+            ]});
+            chains.push((name, settings, clients.chain(false, &authority)));
+        }
+    }
+    let (address, _seen) = backend("ok");
+    let clusters = [cluster("backend", &[endpoint(address)])];
+    let [ours, envoys] = data_planes().map(|(_, plane)| {
+        let bench = Bench::with_chains(&clusters, &plane, "x-envoy", &chains);
+        let served = chains.iter().map(|(name, ..)| (*name, clients.served(&bench, name)));
+        served.collect::<Vec<_>>()
+    });
+    assert_eq!(ours, envoys);
+    assert_eq!(ours[0], ("anybody", vec!["none", "good", "other"]));
+    assert_eq!(ours[6], ("no-anybody", vec![]));
+    assert_eq!(ours[2], ("some", vec!["good", "other"]));
+}
+
 /// A backend that answers those alone whose certificates the authority has signed.
 pub(crate) fn guarded(clients: &Clients) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

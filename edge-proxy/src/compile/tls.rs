@@ -20,8 +20,8 @@ use rustls::{ClientConfig, ServerConfig};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, truth, type_name, unpack};
 use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Validation};
-use crate::compile::verify::{CertificateChoice, ClientVerifier, HandshakeCheck, OneCertificate, ServerVerifier};
-use crate::config::tls::{DownstreamTls, Sni, TlsReports, UpstreamTls};
+use crate::compile::verify::{CertificateChoice, ClientVerifier, HandshakeCheck, OneCertificate, ServerVerifier, uris};
+use crate::config::tls::{DownstreamTls, OwnCertificate, Sni, TlsReports, UpstreamTls};
 
 use self::parameters::{Parameters, parameters};
 
@@ -341,10 +341,15 @@ impl DownstreamTlsSpec {
             None => builder.with_no_client_auth(),
         };
         let certificates = self.common.certificates(at, secrets)?;
+        let own = certificates.iter().map(|certified| OwnCertificate {
+            certified: Arc::clone(certified),
+            uris: uris(certified),
+        });
+        let own = own.collect();
         let mut config = builder.with_cert_resolver(Arc::new(CertificateChoice::new(certificates)));
         config.alpn_protocols = self.common.alpn.clone();
         self.resumption.apply(&mut config).map_err(wrong)?;
-        Ok(Arc::new(DownstreamTls::new(config)))
+        Ok(Arc::new(DownstreamTls::new(config, own)))
     }
 }
 

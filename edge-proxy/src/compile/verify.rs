@@ -27,6 +27,7 @@ use self::names::subject_alt_names;
 use crate::compile::secret::{NameKind, Trust, Validation};
 pub(super) use crate::compile::verify::client::ClientVerifier;
 pub(super) use crate::compile::verify::signatures::{HandshakeCheck, Signatures};
+use crate::config::tls::Uris;
 
 /// Checks the certificate of a backend.
 #[derive(Debug)]
@@ -181,6 +182,15 @@ fn fit(certified: &CertifiedKey, name: &ServerName<'_>) -> Fit {
         true => Fit::ByName,
         false => Fit::ByWildcard,
     }
+}
+
+/// The alternative names of a certificate that are URIs.
+pub(super) fn uris(certified: &CertifiedKey) -> Uris {
+    let names = certified.cert.first().and_then(|leaf| subject_alt_names(leaf).ok());
+    let uris = names.unwrap_or_default().into_iter();
+    uris.filter(|(kind, _)| *kind == NameKind::Uri)
+        .map(|(_, uri)| uri.into())
+        .collect()
 }
 
 /// Presents the same certificate to every backend that asks.

@@ -25,8 +25,8 @@ pub struct Facts<'a> {
     pub local: SocketAddr,
     /// The name that the client has asked for in TLS; empty where it has asked for none.
     pub server_name: &'a str,
-    /// The names in the certificate that the client has shown; `None` where it has shown none. Reading one is work, so it
-    /// is done when it is asked for.
+    /// The names in the certificate that the client has shown; over TLS without one there is an empty one alone, and
+    /// `None` in cleartext. Reading one is work, so it is done when it is asked for.
     pub certificate: &'a dyn Fn() -> Option<Vec<String>>,
     /// The request; a connection has none.
     pub request: Option<(RequestView<'a>, &'a Metadata)>,
@@ -99,7 +99,7 @@ pub enum Condition {
     LocalPort(u32, u32),
     /// The name that the client has asked for in TLS; empty where it has asked for none.
     ServerName(StringCondition),
-    /// The client has shown a certificate that was accepted; with this name in it, or with any.
+    /// The client speaks TLS; if a name is asked for, with that in its certificate, where one without has an empty name.
     Certificate(Option<StringCondition>),
     /// What a filter before this one has found out.
     Metadata(Box<MetadataCondition>),
@@ -256,6 +256,42 @@ mod tests {
         }
     }
 
+    /// As in Envoy, where `authenticated` asks for TLS, and for a certificate only by a name that none has without.
+    #[test]
+    fn whoever_speaks_tls_is_somebody() {
+        let nobody = || Some(StringCondition::Exact("".into()));
+        let named = || Some(StringCondition::Prefix("spiffe:".into()));
+        let shown = ["spiffe://a".to_owned(), "CN=a".to_owned()];
+        for (names, any, without, with) in [
+            (None, false, false, false),
+            (Some(vec![String::new()]), true, true, false),
+            (Some(shown.to_vec()), true, false, true),
+            // What can't be read.
+            (Some(Vec::new()), true, false, false),
+        ] {
+            let facts = Facts {
+                certificate: &|| names.clone(),
+                ..facts("192.0.2.9")
+            };
+            for (name, wanted) in [(None, any), (nobody(), without), (named(), with)] {
+                let found = Condition::Certificate(name).holds(&facts);
+                assert_eq!(found, wanted, "{names:?}");
+            }
+        }
+    }
+
+    fn facts(client: &str) -> Facts<'static> {
+        Facts {
+            peer: "10.0.0.1".parse().expect("an address"),
+            client: client.parse().expect("an address"),
+            local: "127.0.0.1:80".parse().expect("an address"),
+            server_name: "",
+            certificate: &|| None,
+            request: None,
+            attributes: None,
+        }
+    }
+
     fn is_let(effect: Effect, principal: Condition, client: &str) -> bool {
         let rules = AccessRules {
             effect,
@@ -266,16 +302,7 @@ mod tests {
                 condition: None,
             }],
         };
-        let facts = Facts {
-            peer: "10.0.0.1".parse().expect("an address"),
-            client: client.parse().expect("an address"),
-            local: "127.0.0.1:80".parse().expect("an address"),
-            server_name: "",
-            certificate: &|| None,
-            request: None,
-            attributes: None,
-        };
-        rules.judge(&facts).0
+        rules.judge(&facts(client)).0
     }
 
     #[test]
@@ -289,7 +316,7 @@ mod tests {
             assert_eq!(is_let(effect, here(), "192.0.2.9"), inside, "{effect:?}");
             assert_eq!(is_let(effect, here(), "198.51.100.9"), outside, "{effect:?}");
         }
-        // Without a request nothing holds that is about one, and without a certificate nothing about that.
+        // Without a request nothing holds that is about one, and in cleartext nothing about certificates.
         assert!(!is_let(
             Effect::Allow,
             Condition::Path(StringCondition::Prefix("/".into())),

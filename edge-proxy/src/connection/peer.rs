@@ -3,8 +3,6 @@
 //!
 //! What: the text of one element of the field in Envoy's form, made when a request first needs it and kept for the
 //! connection.
-//! Deliberately absent: `By`, the names in our own certificate: which one was presented is known to nobody after the
-//! handshake.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -23,6 +21,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::config::access_log::PeerPart;
 use crate::config::listener::CertificateDetails;
+use crate::config::tls::Uris;
 use crate::transport::Transport;
 
 /// What was agreed on with a client in TLS.
@@ -76,12 +75,14 @@ impl Agreed {
 pub(crate) struct PeerCertificate {
     /// The client's own first.
     chain: Box<[CertificateDer<'static>]>,
+    /// Those in our own, which it was shown.
+    own: Uris,
     told: RefCell<Option<(CertificateDetails, Option<HeaderValue>)>>,
 }
 
 impl PeerCertificate {
     /// What the client of a connection has shown, if anything.
-    pub(crate) fn of(transport: &Transport) -> Option<Self> {
+    pub(crate) fn of(transport: &Transport, own: Uris) -> Option<Self> {
         let Transport::ServerTls(stream) = transport else {
             return None;
         };
@@ -89,13 +90,9 @@ impl PeerCertificate {
         let chain: Box<[_]> = shown.iter().map(|one| one.clone().into_owned()).collect();
         (!chain.is_empty()).then(|| Self {
             chain,
+            own,
             told: RefCell::default(),
         })
-    }
-
-    /// The names in it; `None` when it can't be read.
-    pub(crate) fn names(&self) -> Option<Vec<String>> {
-        names(&self.chain)
     }
 
     /// What it says of one thing; `None` where it says nothing of it, or can't be read.
@@ -140,7 +137,7 @@ impl PeerCertificate {
         match &*told {
             Some((of, text)) if *of == details => text.clone(),
             _ => {
-                let text = element(&self.chain, details).and_then(|text| HeaderValue::try_from(text).ok());
+                let text = element(&self.chain, &self.own, details).and_then(|text| HeaderValue::try_from(text).ok());
                 *told = Some((details, text.clone()));
                 text
             }
@@ -174,8 +171,17 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
+/// What a client is called by rules; `None` where it doesn't speak TLS. As in Envoy, who has shown no certificate has an empty
+/// subject. A certificate that can't be read has no names.
+pub(crate) fn names(agreed: Option<Agreed>, certificate: Option<&PeerCertificate>) -> Option<Vec<String>> {
+    agreed.map(|_| match certificate {
+        None => vec![String::new()],
+        Some(certificate) => names_in(&certificate.chain).unwrap_or_default(),
+    })
+}
+
 /// The names by which a certificate says who its owner is, in Envoy's order: URIs, host names, the subject.
-fn names(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
+fn names_in(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
     let (_, parsed) = X509Certificate::from_der(chain.first()?).ok()?;
     let others = parsed.subject_alternative_name().ok().flatten();
     let others = others.map_or(&[][..], |names| &names.value.general_names);
@@ -193,10 +199,14 @@ fn names(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
 }
 
 /// The parts in Envoy's order.
-fn element(chain: &[CertificateDer<'_>], details: CertificateDetails) -> Option<String> {
+fn element(chain: &[CertificateDer<'_>], own: &[Box<str>], details: CertificateDetails) -> Option<String> {
     let leaf = chain.first()?;
     let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
-    let mut text = format!("Hash={}", hex(&Sha256::digest(leaf)));
+    let mut text = String::new();
+    for uri in own {
+        let _ = write!(text, "By={uri};");
+    }
+    let _ = write!(text, "Hash={}", hex(&Sha256::digest(leaf)));
     if details.certificate {
         let _ = write!(text, ";Cert=\"{}\"", escaped_pem(leaf));
     }

@@ -24,8 +24,9 @@ use crate::access_log::{Spoken, StreamLog};
 use crate::config::access::Facts;
 use crate::config::connection_limit::Place;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
+use crate::config::tls::Uris;
 use crate::connection::Accepted;
-use crate::connection::peer::{Agreed, PeerCertificate};
+use crate::connection::peer::{self, Agreed, PeerCertificate};
 use crate::downstream::recorded::Recorded;
 use crate::downstream::tcp::Arrived;
 use crate::downstream::{Clients, proxied, serve, tcp, udp};
@@ -235,9 +236,11 @@ async fn serve_chosen(
         transport,
         hello,
         server_name,
+        own,
     } = chosen;
     let (worker, peer) = (&clients.worker, direct.client);
-    let (certificate, agreed) = (PeerCertificate::of(&transport).map(Rc::new), Agreed::of(&transport));
+    let agreed = Agreed::of(&transport);
+    let certificate = PeerCertificate::of(&transport, own).map(Rc::new);
     let log = stream_log(worker, &chain, accepted, || About {
         listener: Arc::clone(listener),
         chain: Arc::clone(&chain.name),
@@ -257,7 +260,7 @@ async fn serve_chosen(
             client: ends.client.ip().to_canonical(),
             local: ends.local,
             server_name: server_name.as_deref().unwrap_or_default(),
-            certificate: &|| certificate.as_ref()?.names(),
+            certificate: &|| peer::names(agreed, certificate.as_deref()),
             request: None,
             attributes: None,
         });
@@ -417,6 +420,8 @@ struct Chosen {
     /// What was read of a connection whose TLS stays closed; it comes before what the transport still holds.
     hello: Bytes,
     server_name: Option<Arc<str>>,
+    /// Those in the certificate that the client was shown.
+    own: Uris,
 }
 
 /// What is spoken, if that is known already: by configuration or ALPN. Otherwise the preface decides.
@@ -456,6 +461,7 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
             transport: Transport::Tcp(stream),
             hello: Bytes::new(),
             server_name: None,
+            own: Uris::default(),
         }));
     }
     let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream)).await;
@@ -468,18 +474,18 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         let stream = start.io.into_stream();
         return Ok(Err(Unmatched { server_name, stream }));
     };
-    let (transport, hello) = match (&chain.tls, &chain.network) {
+    let (transport, hello, own) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
-            let config = Arc::clone(tls.for_client(&start.client_hello()));
+            let (config, showing) = tls.for_client(&start.client_hello());
             let opening = StartHandshake::from_parts(start.accepted, start.io.into_stream());
             let opened = opening.into_stream(config).await;
             let stream = opened.inspect_err(|_| cells.ssl_connection_error.inc())?;
             cells.ssl_handshake.inc();
-            (Transport::ServerTls(Box::new(stream)), Bytes::new())
+            (Transport::ServerTls(Box::new(stream)), Bytes::new(), showing.uris())
         }
         (None, Network::Tcp(_) | Network::Passthrough(_)) => {
             let (stream, seen) = start.io.into_parts();
-            (Transport::Tcp(stream), seen)
+            (Transport::Tcp(stream), seen, Uris::default())
         }
         (None, Network::Http(_)) => {
             let stream = start.io.into_stream();
@@ -491,6 +497,7 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         transport,
         hello,
         server_name,
+        own,
     }))
 }
 
