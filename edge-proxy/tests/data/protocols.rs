@@ -228,7 +228,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
     let tls = server_config(identity, &[b"h2", b"http/1.1"]);
     Arc::new(FilterChain {
         name: Arc::from(name),
-        tls: Some(Arc::new(DownstreamTls::new(tls))),
+        tls: Some(Arc::new(DownstreamTls::new(tls, Vec::new()))),
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
         settings: 0,
@@ -344,7 +344,7 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
         http.forward_client_cert = ForwardClientCert::ForwardOnly;
         let chain = Arc::new(FilterChain {
             name: Arc::from("mutual"),
-            tls: Some(Arc::new(DownstreamTls::new(tls))),
+            tls: Some(Arc::new(DownstreamTls::new(tls, Vec::new()))),
             network: Network::Http(Arc::new(http)),
             fingerprint: 0,
             settings: 0,

@@ -403,7 +403,7 @@ fn round_robin_takes_turns_and_least_request_avoids_the_busy() {
         let free = Backend::named("free").await;
         let mut least = cluster(0);
         least.balancing = Balancing {
-            policy: LbPolicy::LeastRequest { choices: 16 },
+            policy: LbPolicy::LeastRequest { choices: 16, bias: 1.0 },
             locality_weighted: false,
             zones: None,
             slow_start: None,
