@@ -27,7 +27,7 @@ use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::http1::buffers::LARGE_READ;
 use crate::local::Local;
 use crate::message::Protocol;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
 use crate::transport::Transport;
@@ -80,14 +80,14 @@ pub(crate) struct Connection {
     /// Tells tunnels that.
     abandoned: Notify,
     accepted: Instant,
-    /// The client's address.
-    pub(crate) peer: SocketAddr,
+    /// The client's address: where a proxy hands the connection on, as its PROXY header says.
+    pub(crate) client: SocketAddr,
     /// Its text, for headers.
-    pub(crate) peer_text: HeaderValue,
-    /// The address that the client wanted.
+    pub(crate) client_text: HeaderValue,
+    /// The address that the client wanted, by the same header.
     pub(crate) local: SocketAddr,
-    /// The ends of the connection itself, where a proxy hands it on for another.
-    pub(crate) direct: Ends,
+    /// The addresses of the socket, whoever it is handed on for: its `client` is the peer.
+    pub(crate) direct: Addresses,
     /// The server name of the client hello, lower case.
     pub(crate) server_name: Option<Arc<str>>,
     /// What is spoken.
@@ -117,8 +117,10 @@ pub(crate) struct Accepted {
     pub(crate) listener: Arc<Listener>,
     pub(crate) chain: Arc<FilterChain>,
     pub(crate) http: Arc<HttpManager>,
-    pub(crate) ends: Ends,
-    pub(crate) direct: Ends,
+    /// After the PROXY header.
+    pub(crate) addresses: Addresses,
+    /// Of the socket.
+    pub(crate) direct: Addresses,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
     pub(crate) certificate: Option<Rc<PeerCertificate>>,
@@ -133,16 +135,16 @@ impl Connection {
             listener,
             chain,
             http,
-            ends,
+            addresses,
             direct,
             server_name,
             protocol,
             certificate,
             agreed,
         } = accepted;
-        let Ends { client: peer, local } = ends;
+        let Addresses { client, local } = addresses;
         let worker = Rc::clone(&upstreams.worker);
-        let peer_text = peer.ip().to_canonical().to_string();
+        let client_text = client.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
         let now = worker.clock.now();
         timer.set(Kind::Idle, now, http.timeouts.idle);
@@ -162,8 +164,8 @@ impl Connection {
             left: Cell::new(false),
             abandoned: Notify::new(),
             accepted: since,
-            peer,
-            peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
+            client,
+            client_text: HeaderValue::from_str(&client_text).unwrap_or_else(|_| HeaderValue::from_static("")),
             local,
             direct,
             server_name,
@@ -216,7 +218,7 @@ impl Connection {
     pub(crate) fn with_facts<T>(&self, judge: impl FnOnce(Facts<'_>) -> T) -> T {
         judge(Facts {
             peer: self.direct.client.ip().to_canonical(),
-            client: self.peer.ip().to_canonical(),
+            client: self.client.ip().to_canonical(),
             local: self.local,
             server_name: self.server_name.as_deref().unwrap_or_default(),
             certificate: &|| peer::names(self.agreed, self.certificate.as_deref()),
@@ -225,10 +227,10 @@ impl Connection {
         })
     }
 
-    /// Whom it is for, and whom they wanted.
-    pub(crate) fn ends(&self) -> Ends {
-        Ends {
-            client: self.peer,
+    /// Client and local address, after the PROXY header.
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            client: self.client,
             local: self.local,
         }
     }

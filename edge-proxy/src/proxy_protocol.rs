@@ -28,9 +28,9 @@ pub enum Version {
     V2,
 }
 
-/// Both ends of a connection, as its client sees them.
+/// The addresses of both ends of a connection, as its client sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ends {
+pub struct Addresses {
     /// Who has connected.
     pub client: SocketAddr,
     /// Where to.
@@ -56,7 +56,7 @@ pub(crate) enum Said {
     /// The proxy speaks for itself, or doesn't know whom for.
     Nobody,
     /// The connection is that one.
-    Behalf(Ends),
+    Behalf(Addresses),
 }
 
 /// The header is not what it should be.
@@ -93,25 +93,25 @@ pub(crate) fn text(line: &[u8]) -> Result<Said, Malformed> {
         .ok()
         .and_then(|line| line.strip_suffix("\r\n"));
     let words: Vec<&str> = line.ok_or(Malformed)?.split(' ').collect();
-    let ends = match *words.as_slice() {
+    let addresses = match *words.as_slice() {
         ["PROXY", "UNKNOWN", ..] => return Ok(Said::Nobody),
         ["PROXY", "TCP4", from, to, from_port, to_port] => {
             let ip = |text: &str| text.parse::<Ipv4Addr>().ok().map(IpAddr::V4);
-            ends((ip(from), from_port), (ip(to), to_port))
+            addresses((ip(from), from_port), (ip(to), to_port))
         }
         ["PROXY", "TCP6", from, to, from_port, to_port] => {
             let ip = |text: &str| text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
-            ends((ip(from), from_port), (ip(to), to_port))
+            addresses((ip(from), from_port), (ip(to), to_port))
         }
         _ => None,
     };
-    ends.and_then(unicast).ok_or(Malformed)
+    addresses.and_then(unicast).ok_or(Malformed)
 }
 
-fn ends(from: (Option<IpAddr>, &str), to: (Option<IpAddr>, &str)) -> Option<Ends> {
+fn addresses(from: (Option<IpAddr>, &str), to: (Option<IpAddr>, &str)) -> Option<Addresses> {
     // `parse` would take a sign.
     let port = |text: &str| text.parse::<u16>().ok().filter(|_| !text.starts_with('+'));
-    Some(Ends {
+    Some(Addresses {
         client: SocketAddr::new(from.0?, port(from.1)?),
         local: SocketAddr::new(to.0?, port(to.1)?),
     })
@@ -119,12 +119,12 @@ fn ends(from: (Option<IpAddr>, &str), to: (Option<IpAddr>, &str)) -> Option<Ends
 
 /// A connection has one peer: nobody connects from many addresses, or from none. One of IPv4 is one in whichever family
 /// it is written.
-fn unicast(ends: Ends) -> Option<Said> {
+fn unicast(addresses: Addresses) -> Option<Said> {
     let is_one = |ip: IpAddr| match ip.to_canonical() {
         IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast(),
         IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast(),
     };
-    (is_one(ends.client.ip()) && is_one(ends.local.ip())).then_some(Said::Behalf(ends))
+    (is_one(addresses.client.ip()) && is_one(addresses.local.ip())).then_some(Said::Behalf(addresses))
 }
 
 /// What the fixed part of a version 2 announces.
@@ -166,29 +166,29 @@ pub(crate) fn binary(addresses: &[u8]) -> Result<Said, Malformed> {
         }
     };
     let &[a, b, c, d] = ports else { return Err(Malformed) };
-    let ends = Ends {
+    let announced = Addresses {
         client: SocketAddr::new(from, u16::from_be_bytes([a, b])),
         local: SocketAddr::new(to, u16::from_be_bytes([c, d])),
     };
-    unicast(ends).ok_or(Malformed)
+    unicast(announced).ok_or(Malformed)
 }
 
 /// Writes a header for a connection that is handed on. For one of the proxy's own there are no `ends`: a line then names
 /// the connection itself, if it has addresses.
-pub fn header(version: Version, ends: Option<Ends>, own: Option<Ends>) -> Vec<u8> {
+pub fn header(version: Version, addresses: Option<Addresses>, own: Option<Addresses>) -> Vec<u8> {
     match version {
         Version::V1 => {
-            let Some(ends) = ends.or(own).map(of_one_family) else {
+            let Some(addresses) = addresses.or(own).map(of_one_family) else {
                 return b"PROXY UNKNOWN\r\n".to_vec();
             };
-            let Ends { client, local } = ends;
+            let Addresses { client, local } = addresses;
             let family = if client.is_ipv4() { "TCP4" } else { "TCP6" };
             let (from, to) = (client.ip(), local.ip());
             format!("PROXY {family} {from} {to} {} {}\r\n", client.port(), local.port()).into_bytes()
         }
         Version::V2 => {
             let mut bytes = SIGNATURE.to_vec();
-            let Some(Ends { client, local }) = ends.map(of_one_family) else {
+            let Some(Addresses { client, local }) = addresses.map(of_one_family) else {
                 bytes.extend([0x20, 0, 0, 0]);
                 return bytes;
             };
@@ -219,14 +219,17 @@ fn as_v6(ip: IpAddr) -> Ipv6Addr {
 }
 
 /// A header has room for addresses of one family.
-fn of_one_family(ends: Ends) -> Ends {
-    let (client, local) = (ends.client.ip().to_canonical(), ends.local.ip().to_canonical());
+fn of_one_family(addresses: Addresses) -> Addresses {
+    let (client, local) = (
+        addresses.client.ip().to_canonical(),
+        addresses.local.ip().to_canonical(),
+    );
     let of_one = |ip: IpAddr| match client.is_ipv4() && local.is_ipv4() {
         true => ip,
         false => IpAddr::V6(as_v6(ip)),
     };
-    Ends {
-        client: SocketAddr::new(of_one(client), ends.client.port()),
-        local: SocketAddr::new(of_one(local), ends.local.port()),
+    Addresses {
+        client: SocketAddr::new(of_one(client), addresses.client.port()),
+        local: SocketAddr::new(of_one(local), addresses.local.port()),
     }
 }

@@ -30,7 +30,7 @@ use crate::config::endpoint::{Host, HostId};
 use crate::config::table::without_port;
 use crate::config::tls::Sni;
 use crate::local::Local;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 
 pub(crate) use lease::{Lease, SendFailure};
 pub(crate) use limits::RequestGuard;
@@ -42,12 +42,12 @@ pub(crate) struct Apart {
     /// Hash of the TLS server name where that follows the request's authority, else 0.
     name: u64,
     /// Whom the connection says that it is for, where it says so.
-    behalf: Option<Ends>,
+    behalf: Option<Addresses>,
 }
 
 impl Apart {
     /// For requests to an authority, on behalf of a client's connection or of nobody.
-    pub(crate) fn of(cluster: &Cluster, authority: &str, behalf: Option<Ends>) -> Self {
+    pub(crate) fn of(cluster: &Cluster, authority: &str, behalf: Option<Addresses>) -> Self {
         let name = match cluster.any_tls().any(|tls| tls.sni == Sni::Authority) {
             true => xxh3_64(without_port(authority).as_bytes()).max(1),
             false => 0,
@@ -67,7 +67,7 @@ pub(crate) struct Upstreams {
     /// By host, and by what keeps connections to it apart.
     pools: RefCell<FxHashMap<(HostId, Apart), Rc<HostPool>>>,
     /// Which of them are for one client's connection alone.
-    behalf: RefCell<FxHashMap<Ends, Vec<(HostId, Apart)>>>,
+    behalf: RefCell<FxHashMap<Addresses, Vec<(HostId, Apart)>>>,
     /// Balancing positions by cluster id.
     pub(crate) balancers: balance::Balancers,
     /// Hosts by the names that requests ask for.
@@ -109,8 +109,8 @@ impl Upstreams {
     }
 
     /// A client's connection has ended: nobody else uses what was opened on its behalf.
-    pub(crate) fn client_left(&self, ends: Ends) {
-        let Some(keys) = self.behalf.borrow_mut().remove(&ends) else {
+    pub(crate) fn client_left(&self, addresses: Addresses) {
+        let Some(keys) = self.behalf.borrow_mut().remove(&addresses) else {
             return;
         };
         for key in keys {

@@ -3,15 +3,15 @@
 use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::connection::{Connection, Manager};
 use crate::message::Protocol;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 
 /// What logs are told of the client's side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'a> {
-    /// The client and where it wanted to go.
-    pub(crate) ends: Ends,
-    /// The ends of the connection itself, where a proxy hands it on for another.
-    pub(crate) direct: Ends,
+    /// The client and where it wanted to go, after the PROXY header.
+    pub(crate) addresses: Addresses,
+    /// The addresses of the socket.
+    pub(crate) direct: Addresses,
     /// The server name of the client hello.
     pub(crate) server_name: Option<&'a str>,
     /// The certificate that the client has shown.
@@ -30,7 +30,7 @@ impl<'a> Client<'a> {
     /// Of a connection that speaks HTTP.
     pub(crate) fn of(connection: &'a Connection, manager: &'a Manager) -> Self {
         Self {
-            ends: connection.ends(),
+            addresses: connection.addresses(),
             direct: connection.direct,
             server_name: connection.server_name.as_deref(),
             certificate: connection.certificate.as_deref(),

@@ -10,7 +10,7 @@ use crate::config::access_log::AccessLogs;
 use crate::config::listener::Listener;
 use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::local::Local;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 
 /// Writes its line when it is dropped.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(crate) struct About {
     pub(crate) listener: Arc<Listener>,
     /// The chain's name; empty where there is none.
     pub(crate) chain: Arc<str>,
-    pub(crate) ends: Ends,
-    pub(crate) direct: Ends,
+    pub(crate) addresses: Addresses,
+    pub(crate) direct: Addresses,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) certificate: Option<Rc<PeerCertificate>>,
     pub(crate) agreed: Option<Agreed>,
@@ -56,7 +56,7 @@ impl Drop for StreamLog {
     fn drop(&mut self) {
         let about = &self.about;
         let client = Client {
-            ends: about.ends,
+            addresses: about.addresses,
             direct: about.direct,
             server_name: about.server_name.as_deref(),
             certificate: about.certificate.as_deref(),

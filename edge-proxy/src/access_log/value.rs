@@ -209,15 +209,15 @@ impl<'a> Entry<'a> {
     /// An address that is one of a socket, with IPv4 as such.
     pub(crate) fn socket(&self, of: AddressOf) -> Option<SocketAddr> {
         let Self { client, record, .. } = self;
-        let peer = client.ends.client;
+        let connected = client.addresses.client;
         let socket = match of {
             AddressOf::Client => match record.client {
                 // Nobody says from which port.
-                Some(said) if said != peer.ip().to_canonical() => SocketAddr::new(said, 0),
-                _ => peer,
+                Some(said) if said != connected.ip().to_canonical() => SocketAddr::new(said, 0),
+                _ => connected,
             },
             AddressOf::Peer => client.direct.client,
-            AddressOf::Local => client.ends.local,
+            AddressOf::Local => client.addresses.local,
             AddressOf::DirectLocal => client.direct.local,
             AddressOf::ToBackend => record.upstream.local?,
             AddressOf::Connected if !record.upstream.is_connected => return None,

@@ -19,7 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::HostAddress;
 use crate::config::tls::Sni;
-use crate::proxy_protocol::{self, Ends};
+use crate::proxy_protocol::{self, Addresses};
 
 /// Keepalive when the cluster says nothing: without it a dead server would go unnoticed.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
@@ -123,7 +123,7 @@ async fn open(entry: Arc<ClusterEntry>, turn: usize) -> io::Result<TokioIo<Strea
     let mut tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
     if let Some(version) = entry.cluster.proxy_protocol {
-        let own = Ends {
+        let own = Addresses {
             client: tcp.local_addr()?,
             local: *address,
         };

@@ -32,7 +32,7 @@ use crate::downstream::tcp::Arrived;
 use crate::downstream::{Clients, proxied, serve, tcp, udp};
 use crate::local::Local;
 use crate::message::Protocol;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 use crate::shared::{BoundListener, Drain, ListeningSockets};
 use crate::transport::Transport;
 
@@ -194,6 +194,15 @@ fn begin(clients: &Rc<Clients>, name: &Arc<str>, stream: TcpStream, peer: Socket
     });
 }
 
+/// What is known of a connection before a byte of it was read.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// The addresses of its socket.
+    direct: Addresses,
+    /// Since when it is there.
+    accepted: Instant,
+}
+
 async fn connect(
     clients: &Rc<Clients>,
     listener: &Arc<Listener>,
@@ -202,14 +211,19 @@ async fn connect(
 ) -> io::Result<()> {
     let worker = &clients.worker;
     stream.set_nodelay(true)?;
-    let (local, accepted) = (stream.local_addr()?, worker.clock.now());
+    let arrival = Arrival {
+        direct: Addresses {
+            client: peer,
+            local: stream.local_addr()?,
+        },
+        accepted: worker.clock.now(),
+    };
     let cells = listener.stats.cells(worker.index);
     cells.downstream_pre_cx_active.inc();
     // Boxed: only needed until the connection speaks HTTP, and large.
-    let direct = Ends { client: peer, local };
     let chosen = tokio::time::timeout(
         listener.handshake_timeout,
-        Box::pin(open(worker, listener, stream, (direct, accepted))),
+        Box::pin(open(worker, listener, stream, arrival)),
     );
     let chosen = chosen.await;
     cells.downstream_pre_cx_active.dec();
@@ -218,19 +232,20 @@ async fn connect(
         return Err(io::ErrorKind::TimedOut.into());
     };
     match chosen? {
-        Some((chosen, ends)) => serve_chosen(clients, listener, chosen, (ends, direct), accepted).await,
+        Some((chosen, addresses)) => serve_chosen(clients, listener, chosen, addresses, arrival).await,
         None => Ok(()),
     }
 }
 
-/// Serves a connection whose chain is known: whom it is for, and its own ends.
+/// Serves a connection whose chain is known. The addresses are those after the PROXY header.
 async fn serve_chosen(
     clients: &Rc<Clients>,
     listener: &Arc<Listener>,
     chosen: Chosen,
-    (ends, direct): (Ends, Ends),
-    accepted: Instant,
+    addresses: Addresses,
+    arrival: Arrival,
 ) -> io::Result<()> {
+    let Arrival { direct, accepted } = arrival;
     let Chosen {
         chain,
         transport,
@@ -244,7 +259,7 @@ async fn serve_chosen(
     let log = stream_log(worker, &chain, accepted, || About {
         listener: Arc::clone(listener),
         chain: Arc::clone(&chain.name),
-        ends,
+        addresses,
         direct,
         server_name: server_name.clone(),
         certificate: certificate.clone(),
@@ -257,8 +272,8 @@ async fn serve_chosen(
     if !chain.guards.is_empty() {
         let is_let_in = chain.lets_in(&Facts {
             peer: peer.ip().to_canonical(),
-            client: ends.client.ip().to_canonical(),
-            local: ends.local,
+            client: addresses.client.ip().to_canonical(),
+            local: addresses.local,
             server_name: server_name.as_deref().unwrap_or_default(),
             certificate: &|| peer::names(agreed, certificate.as_deref()),
             request: None,
@@ -275,11 +290,11 @@ async fn serve_chosen(
         Network::Tcp(proxy) | Network::Passthrough(proxy) => {
             let arrived = Arrived {
                 hello,
-                ends,
+                addresses,
                 server_name,
                 log,
             };
-            return Box::pin(tcp::serve(clients, (listener, &chain), proxy, transport, arrived)).await;
+            return Box::pin(tcp::serve(clients, listener, &chain, proxy, transport, arrived)).await;
         }
     };
     let Some((protocol, replay, transport)) = spoken(worker, &http, transport, accepted).await? else {
@@ -290,7 +305,7 @@ async fn serve_chosen(
         listener: Arc::clone(listener),
         chain,
         http,
-        ends,
+        addresses,
         direct,
         server_name,
         protocol,
@@ -369,9 +384,10 @@ async fn open(
     worker: &Rc<Local>,
     listener: &Arc<Listener>,
     mut stream: TcpStream,
-    (direct, accepted): (Ends, Instant),
-) -> io::Result<Option<(Chosen, Ends)>> {
-    let ends = match &listener.proxy_protocol {
+    arrival: Arrival,
+) -> io::Result<Option<(Chosen, Addresses)>> {
+    let Arrival { direct, accepted } = arrival;
+    let addresses = match &listener.proxy_protocol {
         None => direct,
         Some(expected) => {
             let cells = listener.stats.cells(worker.index);
@@ -381,14 +397,14 @@ async fn open(
         }
     };
     match choose(worker, listener, stream).await? {
-        Ok(chosen) => Ok(Some((chosen, ends))),
-        Err(Unmatched { server_name, stream }) => {
+        Match::Chain(chosen) => Ok(Some((chosen, addresses))),
+        Match::None(Unmatched { server_name, stream }) => {
             listener.stats.cells(worker.index).no_filter_chain_match.inc();
             if let Some(logs) = &listener.unmatched_logs {
                 let about = About {
                     listener: Arc::clone(listener),
                     chain: "".into(),
-                    ends,
+                    addresses,
                     direct,
                     server_name,
                     certificate: None,
@@ -404,6 +420,12 @@ async fn open(
             Ok(None)
         }
     }
+}
+
+/// Which chain a connection takes.
+enum Match {
+    Chain(Chosen),
+    None(Unmatched),
 }
 
 /// No chain is for a connection.
@@ -438,7 +460,7 @@ fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
     }
 }
 
-async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Result<Chosen, Unmatched>> {
+async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Match> {
     let cells = listener.stats.cells(worker.index);
     let default = listener.chain_for(None);
     let speaks_tls = match default {
@@ -450,13 +472,13 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         let takes_cleartext =
             |chain: &&Arc<FilterChain>| chain.tls.is_none() && !matches!(chain.network, Network::Passthrough(_));
         let Some(chain) = default.filter(takes_cleartext) else {
-            return Ok(Err(Unmatched {
+            return Ok(Match::None(Unmatched {
                 server_name: None,
                 stream,
             }));
         };
         let chain = Arc::clone(chain);
-        return Ok(Ok(Chosen {
+        return Ok(Match::Chain(Chosen {
             chain,
             transport: Transport::Tcp(stream),
             hello: Bytes::new(),
@@ -464,15 +486,15 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
             own: Uris::default(),
         }));
     }
-    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream)).await;
-    let start = hello.inspect_err(|_| cells.ssl_connection_error.inc())?;
+    let accepting = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream));
+    let start = accepting.await.inspect_err(|_| cells.ssl_connection_error.inc())?;
     let server_name: Option<Arc<str>> = start
         .client_hello()
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
     let Some(chain) = listener.chain_for(server_name.as_deref()).cloned() else {
         let stream = start.io.into_stream();
-        return Ok(Err(Unmatched { server_name, stream }));
+        return Ok(Match::None(Unmatched { server_name, stream }));
     };
     let (transport, hello, own) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
@@ -489,10 +511,10 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         }
         (None, Network::Http(_)) => {
             let stream = start.io.into_stream();
-            return Ok(Err(Unmatched { server_name, stream }));
+            return Ok(Match::None(Unmatched { server_name, stream }));
         }
     };
-    Ok(Ok(Chosen {
+    Ok(Match::Chain(Chosen {
         chain,
         transport,
         hello,

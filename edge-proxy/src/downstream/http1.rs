@@ -112,7 +112,7 @@ fn late(connection: &Connection) -> Fault {
 }
 
 fn fault_of(connection: &Connection, malformed: Malformed) -> Fault {
-    tracing::debug!(peer = %connection.peer, error = %malformed, "no request");
+    tracing::debug!(client = %connection.client, error = %malformed, "no request");
     let cells = connection.cells();
     let fault = match malformed {
         Malformed::HeadTooLarge => Fault::HeadTooLarge,

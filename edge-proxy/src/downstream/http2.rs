@@ -174,7 +174,7 @@ enum Verdict {
 }
 
 fn failed(connection: &Connection, error: &h2::Error) {
-    debug!(peer = %connection.peer, %error, "HTTP/2 ended with an error");
+    debug!(client = %connection.client, %error, "HTTP/2 ended with an error");
     if error.is_library() {
         connection.cells().downstream_cx_protocol_error.inc();
     }

@@ -13,16 +13,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 
 use crate::config::listener::ProxyProtocol;
-use crate::proxy_protocol::{self, Ends, FIXED, LONGEST_LINE, Look, Malformed, Said};
+use crate::proxy_protocol::{self, Addresses, FIXED, LONGEST_LINE, Look, Malformed, Said};
 
 /// Reads the header; `None` when there is none, or when it says nothing of anybody.
-pub(super) async fn read(stream: &mut TcpStream, expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+pub(super) async fn read(stream: &mut TcpStream, expected: &ProxyProtocol) -> io::Result<Option<Addresses>> {
     let look = seen(stream, expected).await?;
     take(stream, look, expected).await
 }
 
 /// Reads the header at the front of all bytes of a connection, and takes it off them.
-pub fn whole(bytes: &mut &[u8], expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+pub fn whole(bytes: &mut &[u8], expected: &ProxyProtocol) -> io::Result<Option<Addresses>> {
     let seen = &bytes[..bytes.len().min(LONGEST_LINE)];
     let look = proxy_protocol::look(seen, &expected.versions).map_err(|Malformed| malformed())?;
     // Nothing is waited for.
@@ -31,7 +31,11 @@ pub fn whole(bytes: &mut &[u8], expected: &ProxyProtocol) -> io::Result<Option<E
 }
 
 /// Takes off a connection what it begins with.
-async fn take(stream: &mut (impl AsyncRead + Unpin), look: Look, expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+async fn take(
+    stream: &mut (impl AsyncRead + Unpin),
+    look: Look,
+    expected: &ProxyProtocol,
+) -> io::Result<Option<Addresses>> {
     let said = match look {
         Look::Nothing if expected.optional => return Ok(None),
         Look::Line(length) => {
@@ -46,9 +50,9 @@ async fn take(stream: &mut (impl AsyncRead + Unpin), look: Look, expected: &Prox
     of(said)
 }
 
-fn of(said: Result<Said, Malformed>) -> io::Result<Option<Ends>> {
+fn of(said: Result<Said, Malformed>) -> io::Result<Option<Addresses>> {
     match said {
-        Ok(Said::Behalf(ends)) => Ok(Some(ends)),
+        Ok(Said::Behalf(addresses)) => Ok(Some(addresses)),
         Ok(Said::Nobody) => Ok(None),
         Err(Malformed) => Err(malformed()),
     }
@@ -82,7 +86,7 @@ async fn seen(stream: &TcpStream, expected: &ProxyProtocol) -> io::Result<Look> 
     }
 }
 
-async fn binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ends>> {
+async fn binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Addresses>> {
     let mut head = [0; FIXED];
     stream.read_exact(&mut head).await?;
     let announced = proxy_protocol::fixed(&head).map_err(|Malformed| malformed())?;

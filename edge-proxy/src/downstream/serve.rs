@@ -58,7 +58,7 @@ pub(super) async fn run(clients: &Clients, accepted: Accepted, transport: Transp
         }
     };
     clients.connections.remove(place);
-    clients.upstreams.client_left(connection.ends());
+    clients.upstreams.client_left(connection.addresses());
     cells.downstream_cx_active.dec();
     cells.downstream_cx_destroy.inc();
     served

@@ -27,7 +27,7 @@ use crate::config::listener::{FilterChain, Listener};
 use crate::config::stream::TcpProxy;
 use crate::connection::terms::successor;
 use crate::downstream::Clients;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 use crate::stats::Counter;
 use crate::transport::Transport;
 use crate::upstream::balance::Choice;
@@ -41,8 +41,8 @@ const BUFFER: usize = 16 * 1024;
 pub(super) struct Arrived {
     /// Was read of it already, to find out its server name.
     pub(super) hello: Bytes,
-    /// Whom it is for.
-    pub(super) ends: Ends,
+    /// Client and local address, after the PROXY header.
+    pub(super) addresses: Addresses,
     /// The server that its client asks for.
     pub(super) server_name: Option<Arc<str>>,
     /// What is written of it, if anything.
@@ -52,7 +52,8 @@ pub(super) struct Arrived {
 /// Serves a connection to its last byte.
 pub(super) async fn serve(
     clients: &Clients,
-    (listener, chain): (&Listener, &FilterChain),
+    listener: &Listener,
+    chain: &FilterChain,
     proxy: &TcpProxy,
     client: Transport,
     arrived: Arrived,
@@ -195,7 +196,7 @@ struct Backend {
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
 async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Option<Backend> {
-    let (worker, ends, log) = (&upstreams.worker, arrived.ends, arrived.log.as_deref());
+    let (worker, addresses, log) = (&upstreams.worker, arrived.addresses, arrived.log.as_deref());
     let note = |tell: &dyn Fn(&mut Record)| {
         if let Some(log) = log {
             log.note(tell);
@@ -223,7 +224,7 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Opt
                 // As many draws as there are hosts give each a chance to be found.
                 let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
                 let choice = Choice {
-                    hash: proxy.hashed.of(ends.client.ip()),
+                    hash: proxy.hashed.of(addresses.client.ip()),
                     avoid: &tried,
                     draws,
                     ..Choice::default()
@@ -243,7 +244,7 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Opt
         tried.push(host.id);
         let pool = upstreams.pool(entry, host, Apart::default());
         let request = RequestGuard::new(&pool);
-        match connect::stream(worker, &pool, ends).await {
+        match connect::stream(worker, &pool, addresses).await {
             Ok((transport, open)) => {
                 report::connected(&entry.cluster, host);
                 note(&|record| {
@@ -279,7 +280,7 @@ async fn named(upstreams: &Upstreams, entry: &ClusterEntry, arrived: &Arrived, p
     let found = tokio::time::timeout(patience, upstreams.names.host_at(entry, name, port)).await;
     let host = found.ok()?.ok()?;
     // A name that leads back here would make a connection of each connection, until no more may be open.
-    (host.address != HostAddress::Socket(arrived.ends.local)).then_some(host)
+    (host.address != HostAddress::Socket(arrived.addresses.local)).then_some(host)
 }
 
 /// A byte stream that counts what passes and moves the idle deadline.

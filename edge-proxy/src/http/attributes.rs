@@ -87,8 +87,8 @@ impl Facts for Attributes<'_> {
 /// Whose request it is. Of a client behind other proxies nobody knows the port.
 fn client(connection: &Connection, head: &Head) -> SocketAddr {
     match head.client {
-        Some(said) if said != connection.peer.ip().to_canonical() => (said, 0).into(),
-        _ => connection.peer,
+        Some(said) if said != connection.client.ip().to_canonical() => (said, 0).into(),
+        _ => connection.client,
     }
 }
 

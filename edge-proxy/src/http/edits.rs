@@ -194,10 +194,10 @@ fn render_part(out: &mut Vec<u8>, part: &TemplatePart, scene: Scene<'_>, head: &
             let value = response.and_then(|headers| headers.get(name));
             out.extend_from_slice(value.map_or(&[], HeaderValue::as_bytes));
         }
-        TemplatePart::RemoteAddress => show(out, head.client.map_or(connection.peer, |client| (client, 0).into())),
+        TemplatePart::RemoteAddress => show(out, head.client.map_or(connection.client, |client| (client, 0).into())),
         TemplatePart::RemoteAddressWithoutPort => match head.client {
             Some(client) => show(out, client),
-            None => out.extend_from_slice(connection.peer_text.as_bytes()),
+            None => out.extend_from_slice(connection.client_text.as_bytes()),
         },
         TemplatePart::LocalAddress => show(out, connection.local),
         TemplatePart::LocalPort => show(out, connection.local.port()),

@@ -338,7 +338,7 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         let outcome = self.outcome.get();
         if outcome != Outcome::Complete {
-            tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
+            tracing::debug!(client = %self.connection.client, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
         if let Some(record) = self.record.take() {
             self.tell(&mut record.borrow_mut(), outcome);

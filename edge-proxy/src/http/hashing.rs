@@ -31,7 +31,7 @@ pub(crate) fn of_request(policies: &[HashPolicy], connection: &Connection, head:
             HashSource::Header(name, rewrite) => of_header(&head.headers, name, rewrite.as_deref()),
             HashSource::Cookie(cookie) => of_cookie(cookie, connection, head, &mut hashed.cookies),
             HashSource::Address => {
-                let client = head.client.unwrap_or_else(|| connection.peer.ip().to_canonical());
+                let client = head.client.unwrap_or_else(|| connection.client.ip().to_canonical());
                 Some(hash(client.to_string().as_bytes()))
             }
             HashSource::Query(name) => head
@@ -77,7 +77,7 @@ fn of_cookie(cookie: &HashCookie, connection: &Connection, head: &Head, given: &
     let client = match head.client {
         // A proxy before this one says which address, but not which port.
         Some(address) => SocketAddr::new(address, 0),
-        None => connection.peer,
+        None => connection.client,
     };
     let value = format!("{:016x}", hash(format!("{client}{}", connection.local).as_bytes()));
     let line = format!("{}=\"{value}\"{attributes}", cookie.name);

@@ -2,8 +2,8 @@ use super::*;
 
 const BOTH: &[Version] = &[Version::V1, Version::V2];
 
-fn of(client: &str, local: &str) -> Ends {
-    Ends {
+fn of(client: &str, local: &str) -> Addresses {
+    Addresses {
         client: client.parse().unwrap(),
         local: local.parse().unwrap(),
     }
@@ -25,7 +25,7 @@ fn read(bytes: &[u8]) -> Result<Said, Malformed> {
 
 #[test]
 fn what_is_written_is_read() {
-    for (ends, line) in [
+    for (addresses, line) in [
         (
             of("192.0.2.1:1", "198.51.100.2:443"),
             "PROXY TCP4 192.0.2.1 198.51.100.2 1 443\r\n",
@@ -44,10 +44,10 @@ fn what_is_written_is_read() {
             "PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n",
         ),
     ] {
-        assert_eq!(header(Version::V1, Some(ends), None), line.as_bytes());
+        assert_eq!(header(Version::V1, Some(addresses), None), line.as_bytes());
         for version in [Version::V1, Version::V2] {
-            let said = read(&header(version, Some(ends), None));
-            assert_eq!(said, Ok(Said::Behalf(of_one_family(ends))), "{version:?}");
+            let said = read(&header(version, Some(addresses), None));
+            assert_eq!(said, Ok(Said::Behalf(of_one_family(addresses))), "{version:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::config::tls::{Sni, UpstreamTls};
 use crate::fault::{Fault, TlsFailure};
 use crate::local::Local;
 use crate::message::Protocol;
-use crate::proxy_protocol::{self, Ends};
+use crate::proxy_protocol::{self, Addresses};
 use crate::socket_options;
 use crate::transport::Transport;
 use crate::upstream::http1::Http1Connection;
@@ -91,12 +91,12 @@ pub(crate) async fn connect(
 pub(crate) async fn stream(
     worker: &Local,
     pool: &Rc<HostPool>,
-    ends: Ends,
+    addresses: Addresses,
 ) -> Result<(Transport, ConnectionGuard), Fault> {
     let guard = ConnectionGuard::new(pool);
     let opening = async {
         let mut transport = dial(&pool.host.address, &pool.cluster, worker.shared.admin_address).await?;
-        announce(&mut transport, &pool.cluster, Some(ends)).await?;
+        announce(&mut transport, &pool.cluster, Some(addresses)).await?;
         match pool.cluster.tls_of(&pool.host) {
             Some(tls) => secure(tls, Target::of(pool), Vec::new, None, transport).await,
             None => Ok(transport),
@@ -197,18 +197,24 @@ pub(crate) async fn dial(address: &HostAddress, cluster: &Cluster, admin: Option
 }
 
 /// Says first whom a connection is for, if that is what the cluster wants; `None` is this proxy itself.
-pub(crate) async fn announce(transport: &mut Transport, cluster: &Cluster, ends: Option<Ends>) -> io::Result<()> {
+pub(crate) async fn announce(
+    transport: &mut Transport,
+    cluster: &Cluster,
+    addresses: Option<Addresses>,
+) -> io::Result<()> {
     let Some(version) = cluster.proxy_protocol else {
         return Ok(());
     };
     let own = match transport {
-        Transport::Tcp(stream) => Some(Ends {
+        Transport::Tcp(stream) => Some(Addresses {
             client: stream.local_addr()?,
             local: stream.peer_addr()?,
         }),
         _ => None,
     };
-    transport.write_all(&proxy_protocol::header(version, ends, own)).await
+    transport
+        .write_all(&proxy_protocol::header(version, addresses, own))
+        .await
 }
 
 /// Puts TLS on a connection. `name` is the request's host where the server name follows it.

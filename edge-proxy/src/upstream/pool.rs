@@ -13,7 +13,7 @@ use crate::config::ClusterId;
 use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::Host;
 use crate::fault::Fault;
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 use crate::stats::{ClusterCells, WorkerIndex};
 use crate::upstream::Upstreams;
 use crate::upstream::connect::{Fresh, Speak};
@@ -37,7 +37,7 @@ pub(crate) struct HostPool {
     /// The host.
     pub(crate) host: Arc<Host>,
     /// Whom its connections are for, where they say so.
-    pub(crate) behalf: Option<Ends>,
+    pub(crate) behalf: Option<Addresses>,
     /// Rung when a connection or a stream becomes free.
     pub(crate) room: Rc<tokio::sync::Notify>,
     #[allow(
@@ -57,7 +57,7 @@ pub(crate) struct HostPool {
 
 impl HostPool {
     /// An empty pool.
-    pub(crate) fn new(worker: WorkerIndex, entry: &ClusterEntry, host: Arc<Host>, behalf: Option<Ends>) -> Self {
+    pub(crate) fn new(worker: WorkerIndex, entry: &ClusterEntry, host: Arc<Host>, behalf: Option<Addresses>) -> Self {
         Self {
             worker,
             cluster_id: entry.id,

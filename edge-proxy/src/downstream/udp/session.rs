@@ -23,7 +23,7 @@ use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{Health, Host, HostAddress, HostId};
 use crate::config::stream::UdpProxy;
 use crate::downstream::udp::{BATCH, Sessions};
-use crate::proxy_protocol::Ends;
+use crate::proxy_protocol::Addresses;
 use crate::stats::{ClusterCells, UdpCells, WorkerIndex};
 use crate::upstream::Apart;
 use crate::upstream::balance::Choice;
@@ -277,12 +277,12 @@ fn choose<'a>(
 fn log(sessions: &Sessions, snapshot: &Snapshot, proxy: &UdpProxy, client: SocketAddr) -> Option<StreamLog> {
     let (logs, worker) = (proxy.access_logs.as_ref()?, &sessions.worker);
     let local = sessions.socket.local_addr().ok()?;
-    let ends = Ends { client, local };
+    let addresses = Addresses { client, local };
     let about = About {
         listener: Arc::clone(snapshot.listeners.get(&sessions.name)?),
         chain: "".into(),
-        ends,
-        direct: ends,
+        addresses,
+        direct: addresses,
         server_name: None,
         certificate: None,
         agreed: None,

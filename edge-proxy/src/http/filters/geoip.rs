@@ -40,7 +40,7 @@ fn address(places: &Places, arrived: &Arrived<'_>) -> IpAddr {
             value.and_then(|value| value.trim().parse::<IpAddr>().ok())
         }
     };
-    let known = || head.client.unwrap_or_else(|| arrived.exchange.connection.peer.ip());
+    let known = || head.client.unwrap_or_else(|| arrived.exchange.connection.client.ip());
     said.unwrap_or_else(known).to_canonical()
 }
 

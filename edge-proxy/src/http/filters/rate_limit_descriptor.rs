@@ -16,7 +16,7 @@ const MAX_HITS: f64 = 1e9;
 pub(super) fn describe(rule: &Description, arrived: &Arrived<'_>) -> Option<Vec<Pair>> {
     let connection = &arrived.exchange.connection;
     let head = &arrived.head;
-    let client = || head.client.unwrap_or_else(|| connection.peer.ip().to_canonical());
+    let client = || head.client.unwrap_or_else(|| connection.client.ip().to_canonical());
     let mut pairs = Vec::with_capacity(rule.words.len());
     for word in &rule.words {
         if let Some(value) = say(word, head, &client)? {

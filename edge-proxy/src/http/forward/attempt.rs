@@ -293,8 +293,8 @@ impl<'a> Forwarding<'a> {
         if per_priority.is_some() {
             self.priorities.add(entry.endpoints.priority_of(host.id));
         }
-        let ends = self.exchange.connection.ends();
-        let apart = Apart::of(&entry.cluster, head.authority_text(), Some(ends));
+        let addresses = self.exchange.connection.addresses();
+        let apart = Apart::of(&entry.cluster, head.authority_text(), Some(addresses));
         Ok(upstreams.pool(entry, host, apart))
     }
 

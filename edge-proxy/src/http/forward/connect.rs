@@ -64,7 +64,7 @@ impl Forwarding<'_> {
             return Err(Fault::Overflow);
         }
         let guard = RequestGuard::new(&pool);
-        let opening = connect::stream(worker, &pool, connection.ends());
+        let opening = connect::stream(worker, &pool, connection.addresses());
         let opened = self.within_limits(opening, Some(&pool)).await;
         let (transport, counted) = match opened {
             Ok(Ok(opened)) => opened,

@@ -20,7 +20,7 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) -> Result<(), Fault> {
     let manager = connection.manager();
     let settings = &manager.client_address;
-    let peer = connection.peer.ip().to_canonical();
+    let peer = connection.client.ip().to_canonical();
     let hops = settings.xff_trusted_hops as usize;
     let may_be_internal;
     if settings.use_remote_address {
@@ -78,7 +78,7 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     } else if edge {
         let value = match client {
             Some(client) if client != peer => HeaderValue::from_str(&client.to_string()).ok(),
-            _ => Some(connection.peer_text.clone()),
+            _ => Some(connection.client_text.clone()),
         };
         if let Some(value) = value {
             head.headers.insert(manager.prefixed.external_address.clone(), value);
@@ -120,7 +120,7 @@ fn detect(detection: &Detection, connection: &Connection, headers: &mut HeaderMa
     match detection {
         Detection::Networks { trusted, skip_append } => {
             let is_ours = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
-            let is_proxy = is_ours(connection.peer.ip());
+            let is_proxy = is_ours(connection.client.ip());
             let found = match is_proxy {
                 true => behind(headers, is_ours),
                 false => Found::default(),
@@ -237,7 +237,7 @@ pub(crate) fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
 }
 
 fn append_forwarded_for(connection: &Connection, headers: &mut HeaderMap, is_there: bool) {
-    let own = &connection.peer_text;
+    let own = &connection.client_text;
     if !is_there {
         headers.insert(X_FORWARDED_FOR, own.clone());
         return;

@@ -78,8 +78,8 @@ fn attributes(
     };
     let source = match client {
         // Of a client behind other proxies nobody knows the port.
-        Some(ip) if ip != connection.peer.ip().to_canonical() => peer(ip, 0),
-        _ => peer(connection.peer.ip().to_canonical(), connection.peer.port()),
+        Some(ip) if ip != connection.client.ip().to_canonical() => peer(ip, 0),
+        _ => peer(connection.client.ip().to_canonical(), connection.client.port()),
     };
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -72,7 +72,7 @@ fn text(attribute: Attribute, known: &Known<'_>) -> Option<String> {
 
 /// Whose request it is.
 fn client(known: &Known<'_>) -> SocketAddr {
-    let peer = known.connection.peer;
+    let peer = known.connection.client;
     match known.head.and_then(|head| head.client) {
         // Of a client behind other proxies nobody knows the port.
         Some(ip) if ip != peer.ip().to_canonical() => (ip, 0).into(),
