@@ -376,7 +376,7 @@ impl Connection {
         }
         self.discourage();
         let manager = self.manager();
-        if !manager.http1.old_ones_wait {
+        if !manager.http1.aged_wait_for_response {
             let now = self.worker.clock.now();
             self.timer.set(Kind::Drain, now, Some(manager.timeouts.drain));
         }

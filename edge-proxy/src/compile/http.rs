@@ -65,7 +65,7 @@ pub(super) fn manager(
     )?;
     let (filters, router) = filter::chain(&at.field("http_filters"), http_filters, context)?;
     let mut http1 = protocol::http1(&at.field("http_protocol_options"), http_protocol_options.as_ref())?;
-    http1.old_ones_wait = *http1_safe_max_connection_duration;
+    http1.aged_wait_for_response = *http1_safe_max_connection_duration;
     let details = set_current_client_cert_details.as_ref();
     let timeouts = timeouts(
         at,
@@ -166,7 +166,7 @@ fn traces_in_ids(at: &At<'_>, message: Option<&RequestIdExtension>) -> Result<Tr
         pack_trace_reason, use_request_id_for_trace_sampling; ignore; refuse
     });
     Ok(TracesInIds {
-        told: pack_trace_reason.as_ref().is_none_or(|pack| pack.value),
+        packs_reason: pack_trace_reason.as_ref().is_none_or(|pack| pack.value),
         decide: use_request_id_for_trace_sampling
             .as_ref()
             .is_none_or(|decide| decide.value),

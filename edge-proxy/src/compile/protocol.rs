@@ -89,7 +89,7 @@ pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Resu
             list.map(|(index, matcher)| string_condition(&at.index(index), matcher))
                 .collect::<Result<_, _>>()?
         },
-        old_ones_wait: false,
+        aged_wait_for_response: false,
     })
 }
 

@@ -22,7 +22,7 @@ pub struct Http1Options {
     /// Upgrades that are passed over.
     pub ignored_upgrades: Box<[StringCondition]>,
     /// A connection that is too old ends with its next response, however late that comes.
-    pub old_ones_wait: bool,
+    pub aged_wait_for_response: bool,
 }
 
 /// HTTP/1 settings of the upstream side.

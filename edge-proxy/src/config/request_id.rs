@@ -17,7 +17,7 @@ pub struct RequestId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracesInIds {
     /// One of their digits tells whether a request is traced, and why.
-    pub told: bool,
+    pub packs_reason: bool,
     /// They decide which requests are; without, all.
     pub decide: bool,
 }
@@ -25,7 +25,7 @@ pub struct TracesInIds {
 impl Default for TracesInIds {
     fn default() -> Self {
         Self {
-            told: true,
+            packs_reason: true,
             decide: true,
         }
     }

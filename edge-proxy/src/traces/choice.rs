@@ -42,7 +42,7 @@ pub(super) fn choose(
     let Some(number) = headers.get(X_REQUEST_ID).and_then(number) else {
         return Reason::NotTraceable;
     };
-    let before = headers.get(X_REQUEST_ID).filter(|_| traces.told);
+    let before = headers.get(X_REQUEST_ID).filter(|_| traces.packs_reason);
     let mut reason = before.map_or(Reason::NotTraceable, said);
     if reason == Reason::NotTraceable {
         if headers.contains_key(X_CLIENT_TRACE_ID) && shares.client.takes(random.next()) {
@@ -56,7 +56,7 @@ pub(super) fn choose(
     if !shares.overall.takes(number) {
         reason = Reason::NotTraceable;
     }
-    if traces.told {
+    if traces.packs_reason {
         say(reason, headers);
     }
     reason
@@ -174,7 +174,7 @@ mod tests {
         let usual = TracesInIds::default();
         assert_eq!(chosen(shares(0, 0, 100), usual, &[before]).0, Reason::Sampled);
         assert_eq!(chosen(shares(0, 0, 16), usual, &[before]).0, Reason::NotTraceable);
-        let untold = TracesInIds { told: false, ..usual };
+        let untold = TracesInIds { packs_reason: false, ..usual };
         let (reason, id) = chosen(shares(0, 0, 100), untold, &[before]);
         assert_eq!((reason, &*id), (Reason::NotTraceable, before.1));
     }

@@ -404,7 +404,7 @@ fn an_old_connection_ends_with_its_next_response_or_after_the_drain_time() {
         run(async {
             let backend = Backend::named("a").await;
             let proxy = Proxy::start(with_manager(backend.address, |manager| {
-                manager.http1.old_ones_wait = waits;
+                manager.http1.aged_wait_for_response = waits;
                 manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(300));
                 manager.timeouts.drain = std::time::Duration::from_millis(1);
             }));
@@ -439,7 +439,7 @@ fn a_silent_connection_ends_when_it_is_old() {
             let backend = Backend::named("a").await;
             let proxy = Proxy::start(with_manager(backend.address, |manager| {
                 manager.codec = codec;
-                manager.http1.old_ones_wait = true;
+                manager.http1.aged_wait_for_response = true;
                 manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(50));
             }));
             assert_eq!(Raw::connect(&proxy).await.rest().await, "");

@@ -25,7 +25,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     let named = |field: &str, name: &str| header_name(&at.field(field), name);
     Ok(FilterKind::BasicAuth(BasicAuth {
         users: self::users(&at.field("users"), users.as_ref(), &*context.files)?,
-        told: (!forward_username_header.is_empty())
+        user_header: (!forward_username_header.is_empty())
             .then(|| named("forward_username_header", forward_username_header))
             .transpose()?,
         carrier: if authentication_header.is_empty() {

@@ -70,7 +70,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     let (readable, writable) = self::metadata(&at.field("metadata_options"), &metadata)?;
     let (readable, writable) = (readable.unwrap_or_default(), writable.unwrap_or_default());
     let forwarded = forward_rules.clone().unwrap_or_default();
-    let (told, untold) = forward(&at.field("forward_rules"), &forwarded)?;
+    let (forwarded_headers, withheld_headers) = forward(&at.field("forward_rules"), &forwarded)?;
     let rules = mutation_rules.clone().unwrap_or_default();
     let time = |field, value: &Option<_>, usual| duration_or(&at.field(field), value.as_ref(), usual);
     Ok(FilterKind::Processor(Arc::new(Processor {
@@ -98,8 +98,8 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         },
         of_request: attributes(&at.field("request_attributes"), request_attributes)?,
         of_response: attributes(&at.field("response_attributes"), response_attributes)?,
-        told,
-        untold,
+        forwarded_headers,
+        withheld_headers,
         readable,
         writable,
         rules: Arc::new(self::rules(&at.field("mutation_rules"), &rules, context)?),

@@ -14,7 +14,7 @@ use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::protobuf::Any;
 use http::{HeaderValue, StatusCode};
 
-use super::rate_limit_descriptor::description;
+use super::rate_limit_descriptor::descriptor;
 use crate::compile::Context;
 use crate::compile::access::metadata_path;
 use crate::compile::field::{At, Rejection, deadline, fields, unpack};
@@ -40,11 +40,11 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     if !matches!(request_type.as_str(), "" | "both") {
         return Err(at.unsupported("request_type"));
     }
-    let told = at.field("enable_x_ratelimit_headers");
-    let told = match XRateLimitHeadersRfcVersion::try_from(*enable_x_ratelimit_headers) {
+    let at_headers = at.field("enable_x_ratelimit_headers");
+    let sends_limit_headers = match XRateLimitHeadersRfcVersion::try_from(*enable_x_ratelimit_headers) {
         Ok(XRateLimitHeadersRfcVersion::Off) => false,
         Ok(XRateLimitHeadersRfcVersion::DraftVersion03) => true,
-        Err(_) => return Err(told.error("is not known")),
+        Err(_) => return Err(at_headers.error("is not known")),
     };
     let at_service = at.field("rate_limit_service");
     let (cluster, authority) = service(&at_service, rate_limit_service.as_ref(), context)?;
@@ -66,8 +66,8 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         unanswered: failure_mode_deny.then_some(unanswered),
         status: limited,
         exhausted: *rate_limited_as_resource_exhausted,
-        told,
-        marks: !disable_x_envoy_ratelimited_header,
+        sends_limit_headers,
+        adds_ratelimited_header: !disable_x_envoy_ratelimited_header,
     }))
 }
 
@@ -99,7 +99,7 @@ fn rule(at: &At<'_>, message: &ProtoRule) -> Result<GlobalRule, Rejection> {
     };
     let limit = message.limit.as_ref();
     Ok(GlobalRule {
-        description: description(at, &bare)?,
+        descriptor: descriptor(at, &bare)?,
         limit: limit.map(|limit| self::limit(&at.field("limit"), limit)).transpose()?,
         when: match message.apply_on_stream_done {
             true => When::Over,

@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::r#type::v3::TokenBucket;
 use envoy_types::pb::google::protobuf::Any;
 use http::StatusCode;
 
-use super::rate_limit_descriptor::description;
+use super::rate_limit_descriptor::descriptor;
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration, fields, number, unpack};
 use crate::compile::header::edits;
@@ -63,11 +63,11 @@ fn limits(at: &At<'_>, message: &LocalRateLimit) -> Result<Option<RateLimits>, R
     let others = size(&at.field("token_bucket"), bucket)?;
     let max_values = number(max_dynamic_descriptors.as_ref()).unwrap_or(USUAL_VALUES);
     let (list, rules) = (at.field("descriptors"), at.field("rate_limits"));
-    let told = at.field("enable_x_ratelimit_headers");
-    let told = match XRateLimitHeadersRfcVersion::try_from(*enable_x_ratelimit_headers) {
+    let at_headers = at.field("enable_x_ratelimit_headers");
+    let sends_limit_headers = match XRateLimitHeadersRfcVersion::try_from(*enable_x_ratelimit_headers) {
         Ok(XRateLimitHeadersRfcVersion::Off) => false,
         Ok(XRateLimitHeadersRfcVersion::DraftVersion03) => true,
-        Err(_) => return Err(told.error("is not known")),
+        Err(_) => return Err(at_headers.error("is not known")),
     };
     Ok(Some(RateLimits {
         enabled: share(&at.field("filter_enabled"), filter_enabled.as_ref())?,
@@ -79,7 +79,7 @@ fn limits(at: &At<'_>, message: &LocalRateLimit) -> Result<Option<RateLimits>, R
         rules: rate_limits
             .iter()
             .enumerate()
-            .map(|(index, one)| description(&rules.index(index), one))
+            .map(|(index, one)| descriptor(&rules.index(index), one))
             .collect::<Result<_, _>>()?,
         buckets: descriptors
             .iter()
@@ -94,7 +94,7 @@ fn limits(at: &At<'_>, message: &LocalRateLimit) -> Result<Option<RateLimits>, R
             _ => StatusCode::TOO_MANY_REQUESTS,
         },
         exhausted: *rate_limited_as_resource_exhausted,
-        told,
+        sends_limit_headers,
         unenforced: steps(
             at,
             "request_headers_to_add_when_not_enforced",
@@ -147,18 +147,18 @@ fn limit(at: &At<'_>, message: &LocalRateLimitDescriptor, max_values: u32) -> Re
     if entries.is_empty() {
         return Err(list.error("must name at least one"));
     }
-    let mut words: Vec<(Arc<str>, Box<str>)> = Vec::with_capacity(entries.len());
+    let mut pairs: Vec<(Arc<str>, Box<str>)> = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
         let at = list.index(index);
         fields!(at, entry => Entry { key, value; ignore; refuse });
         if key.is_empty() {
             return Err(at.field("key").error("is required"));
         }
-        words.push((key.as_str().into(), value.as_str().into()));
+        pairs.push((key.as_str().into(), value.as_str().into()));
     }
-    let is_open = words.iter().any(|(_, value)| value.is_empty());
+    let is_open = pairs.iter().any(|(_, value)| value.is_empty());
     Ok(Limit {
-        words: words.into(),
+        entries: pairs.into(),
         buckets: if is_open {
             Buckets::Each(SharedSeen::new(Seen::nothing(size, max_values as usize)))
         } else {

@@ -1,4 +1,4 @@
-//! RateLimit of routes → [`Description`]: the words by which requests are counted.
+//! RateLimit of routes → [`Descriptor`]: what requests are counted by.
 
 use envoy_types::pb::envoy::config::route::v3::RateLimit;
 use envoy_types::pb::envoy::config::route::v3::rate_limit::action::{
@@ -12,27 +12,27 @@ use crate::compile::header::{header_condition, query_condition};
 use crate::compile::http::address_filter;
 use crate::compile::template::header_name;
 use crate::config::access::MetadataPath;
-use crate::config::filter::rate_limit_descriptor::{Absent, Description, Hits, Word, WordValue};
+use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, Hits, DescriptorEntry, EntryValue};
 
 /// Compiles how requests are described.
-pub(super) fn description(at: &At<'_>, message: &RateLimit) -> Result<Description, Rejection> {
+pub(super) fn descriptor(at: &At<'_>, message: &RateLimit) -> Result<Descriptor, Rejection> {
     fields!(at, message => RateLimit {
         actions, hits_addend, x_ratelimit_option;
         ignore;
         refuse stage, disable_key, limit, apply_on_stream_done
     });
     let list = at.field("actions");
-    let words = actions.iter().enumerate().map(|(index, action)| {
+    let entries = actions.iter().enumerate().map(|(index, action)| {
         let at = list.index(index);
         match &action.action_specifier {
-            Some(action) => word(&at, action),
+            Some(action) => entry(&at, action),
             None => Err(at.error("is required")),
         }
     });
-    Ok(Description {
-        words: words.collect::<Result<_, _>>()?,
+    Ok(Descriptor {
+        entries: entries.collect::<Result<_, _>>()?,
         hits: hits(&at.field("hits_addend"), hits_addend.as_ref())?,
-        told: match XRateLimitOption::try_from(*x_ratelimit_option) {
+        sends_limit_headers: match XRateLimitOption::try_from(*x_ratelimit_option) {
             Ok(XRateLimitOption::Unspecified) => None,
             Ok(XRateLimitOption::Off) => Some(false),
             Ok(XRateLimitOption::DraftVersion03) => Some(true),
@@ -72,7 +72,7 @@ fn literal(at: &At<'_>, text: &str) -> Result<Box<str>, Rejection> {
     Ok(text.into())
 }
 
-fn word(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection> {
+fn entry(at: &At<'_>, action: &ActionSpecifier) -> Result<DescriptorEntry, Rejection> {
     let key = |own: &str, usual: &str| if own.is_empty() { usual.into() } else { own.into() };
     let absent = |skips: bool| if skips { Absent::Skip } else { Absent::Drop };
     match action {
@@ -81,39 +81,39 @@ fn word(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection> {
             fields!(at, message => GenericKey {
                 descriptor_value, descriptor_key; ignore; refuse default_value
             });
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: key(descriptor_key, "generic_key"),
-                value: WordValue::Fixed(literal(&at.field("descriptor_value"), descriptor_value)?),
+                value: EntryValue::Fixed(literal(&at.field("descriptor_value"), descriptor_value)?),
             })
         }
         ActionSpecifier::RequestHeaders(message) => {
             let at = at.field("request_headers");
             fields!(at, message => RequestHeaders { header_name, descriptor_key, skip_if_absent; ignore; refuse });
             let name = self::header_name(&at.field("header_name"), header_name)?;
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: descriptor_key.as_str().into(),
-                value: WordValue::Header(name, absent(*skip_if_absent)),
+                value: EntryValue::Header(name, absent(*skip_if_absent)),
             })
         }
         ActionSpecifier::QueryParameters(message) => {
             fields!(at.field("query_parameters"), message => QueryParameters {
                 query_parameter_name, descriptor_key, skip_if_absent; ignore; refuse
             });
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: descriptor_key.as_str().into(),
-                value: WordValue::Parameter(query_parameter_name.as_str().into(), absent(*skip_if_absent)),
+                value: EntryValue::Parameter(query_parameter_name.as_str().into(), absent(*skip_if_absent)),
             })
         }
-        ActionSpecifier::RemoteAddress(_) => Ok(Word {
+        ActionSpecifier::RemoteAddress(_) => Ok(DescriptorEntry {
             key: "remote_address".into(),
-            value: WordValue::Address,
+            value: EntryValue::Address,
         }),
         other => conditional(at, other),
     }
 }
 
-/// A word that some requests have.
-fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection> {
+/// An entry that some requests have.
+fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<DescriptorEntry, Rejection> {
     let key = |own: &str, usual: &str| if own.is_empty() { usual.into() } else { own.into() };
     match action {
         ActionSpecifier::HeaderValueMatch(message) => {
@@ -123,9 +123,9 @@ fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection>
             });
             let list = at.field("headers");
             let conditions = headers.iter().enumerate();
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: key(descriptor_key, "header_match"),
-                value: WordValue::Headers(
+                value: EntryValue::Headers(
                     literal(&at.field("descriptor_value"), descriptor_value)?,
                     conditions
                         .map(|(index, one)| header_condition(&list.index(index), one))
@@ -141,9 +141,9 @@ fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection>
             });
             let list = at.field("query_parameters");
             let conditions = query_parameters.iter().enumerate();
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: key(descriptor_key, "query_match"),
-                value: WordValue::Query(
+                value: EntryValue::Query(
                     literal(&at.field("descriptor_value"), descriptor_value)?,
                     conditions
                         .map(|(index, one)| query_condition(&list.index(index), one))
@@ -161,9 +161,9 @@ fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection>
             let Some(matcher) = address_matcher else {
                 return Err(at_matcher.error("is required"));
             };
-            Ok(Word {
+            Ok(DescriptorEntry {
                 key: key(descriptor_key, "remote_address_match"),
-                value: WordValue::Client(
+                value: EntryValue::Client(
                     literal(&at.field("descriptor_value"), descriptor_value)?,
                     address_filter(&at_matcher, matcher)?,
                 ),

@@ -15,7 +15,7 @@ pub struct BasicAuth {
     /// Who is let through where a route names nobody.
     pub users: Users,
     /// The header that tells the backend who it is.
-    pub told: Option<HeaderName>,
+    pub user_header: Option<HeaderName>,
     /// The header that carries the credentials.
     pub carrier: HeaderName,
 }

@@ -41,9 +41,9 @@ pub struct Processor {
     /// Attributes that it is told with a response.
     pub of_response: Arc<[Attribute]>,
     /// Headers that it is told; unset: all.
-    pub told: Option<Arc<[StringCondition]>>,
+    pub forwarded_headers: Option<Arc<[StringCondition]>>,
     /// Headers that it isn't told.
-    pub untold: Arc<[StringCondition]>,
+    pub withheld_headers: Arc<[StringCondition]>,
     /// Namespaces of metadata that it is told.
     pub readable: Names,
     /// Namespaces of metadata that it may write.

@@ -1,6 +1,6 @@
 //! Limits of requests in a time that a service keeps for all proxies (Envoy's `ratelimit`).
 //!
-//! What: a request is described to the service in words ([`Description`]), and the service says whether it is within all
+//! What: a request is described to the service in entries ([`Descriptor`]), and the service says whether it is within all
 //! limits. What such a request counts for may be told a second time, when it is over.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::config::ClusterId;
 use crate::config::access::MetadataPath;
-use crate::config::filter::rate_limit_descriptor::Description;
+use crate::config::filter::rate_limit_descriptor::Descriptor;
 
 /// Who is asked, and what follows from the answer.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ pub struct RateLimitService {
     pub status: StatusCode,
     /// gRPC clients are told that something is exhausted, not that it is unavailable.
     pub exhausted: bool,
-    /// Clients are told of their limit where a description says nothing.
-    pub told: bool,
-    /// A refused client is told that it was for a limit.
-    pub marks: bool,
+    /// Clients get `x-ratelimit-*` headers where a descriptor says nothing of them.
+    pub sends_limit_headers: bool,
+    /// A refused client is told that it was for a limit (`x-envoy-ratelimited`).
+    pub adds_ratelimited_header: bool,
 }
 
 /// What is counted of a route's requests.
@@ -43,18 +43,18 @@ pub struct GlobalRateLimits {
     pub rules: Box<[GlobalRule]>,
 }
 
-/// A description that is told.
+/// A descriptor that is told.
 #[derive(Debug)]
 pub struct GlobalRule {
     /// How requests are described.
-    pub description: Description,
+    pub descriptor: Descriptor,
     /// Where a filter before this one may have put a limit in place of the service's.
     pub limit: Option<MetadataPath>,
     /// When it is told.
     pub when: When,
 }
 
-/// When a description is told.
+/// When a descriptor is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Before the request goes on.

@@ -1,8 +1,8 @@
 //! Limits of requests in a time, counted by this process (Envoy's `local_ratelimit`).
 //!
-//! What: a request is described in words ([`Description`]), and each description that has a bucket takes from it. The
+//! What: a request is described in entries ([`Descriptor`]), and each descriptor that has a bucket takes from it. The
 //! buckets change while the configuration stays: all workers take from the same, without a lock where a
-//! bucket is known by its words, and with one where each value of a word has a bucket of its own.
+//! bucket is known by its entries, and with one where each value of an entry has a bucket of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use http::StatusCode;
 
-use crate::config::filter::rate_limit_descriptor::{Description, Pair};
+use crate::config::filter::rate_limit_descriptor::{Descriptor, Pair};
 use crate::config::header::HeaderSteps;
 use crate::config::route::Fraction;
 
@@ -26,26 +26,26 @@ pub struct RateLimits {
     /// Whether those take from it too that something else is for.
     pub always_others: bool,
     /// How requests are described.
-    pub rules: Box<[Description]>,
+    pub rules: Box<[Descriptor]>,
     /// What has a limit.
     pub buckets: Vec<Limit>,
     /// The answer.
     pub status: StatusCode,
     /// gRPC clients are told that something is exhausted, not that it is unavailable.
     pub exhausted: bool,
-    /// Clients are told of their limit where a rule says nothing.
-    pub told: bool,
+    /// Clients get `x-ratelimit-*` headers where a rule says nothing of them.
+    pub sends_limit_headers: bool,
     /// Edits of what is let through all the same.
     pub unenforced: HeaderSteps,
     /// Edits of the answer.
     pub response: HeaderSteps,
 }
 
-/// A description that has a limit.
+/// A descriptor that has a limit.
 #[derive(Debug)]
 pub struct Limit {
     /// The keys with the values; an empty value is each value by itself.
-    pub words: Box<[(Arc<str>, Box<str>)]>,
+    pub entries: Box<[(Arc<str>, Box<str>)]>,
     /// Whose bucket.
     pub buckets: Buckets,
     /// What exceeds it is only noted.
@@ -173,12 +173,12 @@ impl Seen {
 }
 
 impl Limit {
-    /// The bucket for a description, if this limit is for it.
+    /// The bucket for a descriptor, if this limit is for it.
     pub fn bucket(&self, said: &[Pair]) -> Option<Arc<Bucket>> {
-        let fits = said.len() == self.words.len()
+        let fits = said.len() == self.entries.len()
             && said
                 .iter()
-                .zip(&self.words)
+                .zip(&self.entries)
                 .all(|((key, value), (want, fixed))| key == want && (fixed.is_empty() || value.as_str() == &**fixed));
         fits.then(|| match &self.buckets {
             Buckets::One(bucket) => Arc::clone(bucket),
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn values_have_buckets_of_their_own_as_long_as_there_is_room() {
         let limit = Limit {
-            words: [("a".into(), "".into()), ("b".into(), "x".into())].into(),
+            entries: [("a".into(), "".into()), ("b".into(), "x".into())].into(),
             buckets: Buckets::Each(SharedSeen::new(Seen::nothing(SIZE, 2))),
             shadow: false,
         };

@@ -1,4 +1,4 @@
-//! Words by which limits count requests.
+//! Descriptors, by which limits count requests: keys with values that are found in a request.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::config::header::HeaderCondition;
 use crate::config::listener::AddressFilter;
 use crate::config::route::QueryCondition;
 
-/// A description of requests.
+/// How the descriptor of a request is made.
 #[derive(Debug)]
-pub struct Description {
+pub struct Descriptor {
     /// All of them must have something to say.
-    pub words: Box<[Word]>,
+    pub entries: Box<[DescriptorEntry]>,
     /// What a request counts for.
     pub hits: Hits,
-    /// Whether clients are told of the limit; unset: as the filter says.
-    pub told: Option<bool>,
+    /// Whether clients get `x-ratelimit-*` headers; unset: as the filter says.
+    pub sends_limit_headers: Option<bool>,
 }
 
 /// What a request counts for.
@@ -34,18 +34,18 @@ pub enum Hits {
 /// A key and its value.
 pub type Pair = (Arc<str>, String);
 
-/// A part of a description: its key, and where its value is from.
+/// A part of a descriptor: its key, and where its value is from.
 #[derive(Debug)]
-pub struct Word {
+pub struct DescriptorEntry {
     /// The key.
     pub key: Arc<str>,
     /// The value.
-    pub value: WordValue,
+    pub value: EntryValue,
 }
 
 /// Where a value is from.
 #[derive(Debug)]
-pub enum WordValue {
+pub enum EntryValue {
     /// Always this.
     Fixed(Box<str>),
     /// This, where all conditions hold, or where not all do.
@@ -54,7 +54,7 @@ pub enum WordValue {
     Query(Box<str>, Box<[QueryCondition]>, bool),
     /// This, where the client is one of these.
     Client(Box<str>, AddressFilter),
-    /// A header; without it there is no word, and the description is good without it or isn't.
+    /// A header; without it there is no entry, and the descriptor is good without it or isn't.
     Header(HeaderName, Absent),
     /// A parameter of the query, likewise.
     Parameter(Box<str>, Absent),
@@ -62,7 +62,7 @@ pub enum WordValue {
     Address,
 }
 
-/// What becomes of a description that a word is missing of.
+/// What becomes of a descriptor that an entry is missing of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// It goes on without it.

@@ -25,11 +25,11 @@ pub(super) fn request(filter: &BasicAuth, users: Option<&Users>, arrived: &mut A
         Ok(name) => name,
         Err((why, details)) => return deny(arrived, why, details),
     };
-    if let Some(told) = &filter.told {
+    if let Some(user_header) = &filter.user_header {
         match HeaderValue::from_str(&name) {
-            Ok(name) => drop(arrived.head.headers.insert(told, name)),
+            Ok(name) => drop(arrived.head.headers.insert(user_header, name)),
             // The backend must not believe what the client says of itself.
-            Err(_) => drop(arrived.head.headers.remove(told)),
+            Err(_) => drop(arrived.head.headers.remove(user_header)),
         }
     }
     Flow::Continue

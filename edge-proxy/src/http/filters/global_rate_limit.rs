@@ -1,6 +1,6 @@
 //! Requests in a time, counted by a service for all proxies (Envoy's `ratelimit`).
 //!
-//! What: the service is told of a request in words and says whether it is within its limits; a request that exceeds one
+//! What: the service is told of a request in entries and says whether it is within its limits; a request that exceeds one
 //! is refused, one about which nothing is said only where the chain wants it. What is told when a request is over is put
 //! together when it comes: no filter of this proxy finds anything out about responses.
 
@@ -108,7 +108,7 @@ impl<'a> Counted<'a> {
         self.follow(&rules, said, arrived)
     }
 
-    /// What a request is in the words of the rules, and whose words these are.
+    /// What a request is in the entries of the rules, and whose entries these are.
     fn describe(&self, arrived: &Arrived<'_>, when: When) -> (Vec<&'a GlobalRule>, Vec<RateLimitDescriptor>) {
         let rules = self.limits.rules.iter().filter(|rule| rule.when == when);
         let told = rules.filter_map(|rule| Some((rule, descriptor(rule, arrived)?)));
@@ -143,15 +143,15 @@ impl<'a> Counted<'a> {
     /// Does what the service has said.
     fn follow(&mut self, rules: &[&GlobalRule], said: RateLimitResponse, arrived: &mut Arrived<'_>) -> Flow {
         let is_over = said.overall_code == Code::OverLimit as i32;
-        if is_over && self.service.marks {
+        if is_over && self.service.adds_ratelimited_header {
             let name = &arrived.exchange.connection.manager().prefixed.rate_limited;
             self.fields.insert(name.clone(), HeaderValue::from_static("true"));
         }
         let told: Vec<bool> = rules
             .iter()
-            .map(|rule| rule.description.told.unwrap_or(self.service.told))
+            .map(|rule| rule.descriptor.sends_limit_headers.unwrap_or(self.service.sends_limit_headers))
             .collect();
-        headers::tell(&mut self.fields, &said.statuses, &told, self.service.told);
+        headers::tell(&mut self.fields, &said.statuses, &told, self.service.sends_limit_headers);
         add(&mut self.fields, &said.response_headers_to_add);
         if !is_over {
             add(&mut arrived.head.headers, &said.request_headers_to_add);
@@ -191,10 +191,10 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// A request in the words of a rule, if it has all of them.
+/// A request in the entries of a rule, if it has all of them.
 fn descriptor(rule: &GlobalRule, arrived: &Arrived<'_>) -> Option<RateLimitDescriptor> {
-    let said = rate_limit_descriptor::describe(&rule.description, arrived)?;
-    let hits = rate_limit_descriptor::hits(&rule.description, &arrived.metadata)?;
+    let said = rate_limit_descriptor::describe(&rule.descriptor, arrived)?;
+    let hits = rate_limit_descriptor::hits(&rule.descriptor, &arrived.metadata)?;
     let limit = rule.limit.as_ref();
     Some(RateLimitDescriptor {
         entries: said

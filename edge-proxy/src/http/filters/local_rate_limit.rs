@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::filter::local_rate_limit::{Bucket, RateLimits};
-use crate::config::filter::rate_limit_descriptor::Description;
+use crate::config::filter::rate_limit_descriptor::Descriptor;
 use crate::http::edits::{self, Scene};
 use crate::http::filters::{Flow, rate_limit_descriptor};
 use crate::http::{Arrived, local_reply};
@@ -31,7 +31,7 @@ struct Found {
     bucket: Arc<Bucket>,
     hits: u64,
     shadow: bool,
-    told: Option<bool>,
+    sends_headers: Option<bool>,
 }
 
 impl<'a> Limited<'a> {
@@ -83,7 +83,7 @@ impl<'a> Limited<'a> {
         found.sort_by(|a, b| a.bucket.size.rate.total_cmp(&b.bucket.size.rate));
         for one in &found {
             if !one.bucket.take(one.hits, now) && !one.shadow {
-                self.tell(&one.bucket, one.told);
+                self.tell(&one.bucket, one.sends_headers);
                 return false;
             }
         }
@@ -93,13 +93,13 @@ impl<'a> Limited<'a> {
             return false;
         }
         match found.first() {
-            Some(first) => self.tell(&first.bucket, first.told),
+            Some(first) => self.tell(&first.bucket, first.sends_headers),
             None => self.tell(others, None),
         }
         true
     }
 
-    fn find(&self, rule: &Description, arrived: &Arrived<'_>) -> Option<Found> {
+    fn find(&self, rule: &Descriptor, arrived: &Arrived<'_>) -> Option<Found> {
         let said = rate_limit_descriptor::describe(rule, arrived)?;
         let hits = rate_limit_descriptor::hits(rule, &arrived.metadata)?.unwrap_or(1);
         let mut limits = self.limits.buckets.iter();
@@ -108,13 +108,13 @@ impl<'a> Limited<'a> {
                 bucket: limit.bucket(&said)?,
                 hits,
                 shadow: limit.shadow,
-                told: rule.told,
+                sends_headers: rule.sends_limit_headers,
             })
         })
     }
 
-    fn tell(&mut self, bucket: &Arc<Bucket>, told: Option<bool>) {
-        self.told = told.unwrap_or(self.limits.told).then(|| Arc::clone(bucket));
+    fn tell(&mut self, bucket: &Arc<Bucket>, sends_headers: Option<bool>) {
+        self.told = sends_headers.unwrap_or(self.limits.sends_limit_headers).then(|| Arc::clone(bucket));
     }
 
     /// Tells the client of its limit.

@@ -1,10 +1,10 @@
-//! A request in the words that limits count it by.
+//! A request in the entries that limits count it by.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::access::Metadata;
-use crate::config::filter::rate_limit_descriptor::{Absent, Description, Hits, Pair, Word, WordValue};
+use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, Hits, Pair, DescriptorEntry, EntryValue};
 use crate::http::Arrived;
 use crate::http::filters::query;
 use crate::message::head::Head;
@@ -12,23 +12,23 @@ use crate::message::head::Head;
 /// As much a request may count for.
 const MAX_HITS: f64 = 1e9;
 
-/// A request in the words of a rule, if it has all of them.
-pub(super) fn describe(rule: &Description, arrived: &Arrived<'_>) -> Option<Vec<Pair>> {
+/// A request in the entries of a rule, if it has all of them.
+pub(super) fn describe(rule: &Descriptor, arrived: &Arrived<'_>) -> Option<Vec<Pair>> {
     let connection = &arrived.exchange.connection;
     let head = &arrived.head;
     let client = || head.client.unwrap_or_else(|| connection.client.ip().to_canonical());
-    let mut pairs = Vec::with_capacity(rule.words.len());
-    for word in &rule.words {
-        if let Some(value) = say(word, head, &client)? {
-            pairs.push((Arc::clone(&word.key), value));
+    let mut pairs = Vec::with_capacity(rule.entries.len());
+    for entry in &rule.entries {
+        if let Some(value) = say(entry, head, &client)? {
+            pairs.push((Arc::clone(&entry.key), value));
         }
     }
     (!pairs.is_empty()).then_some(pairs)
 }
 
 /// What a request counts for, where that is said; `None` where it should have been found out and wasn't: then the
-/// description is none.
-pub(super) fn hits(rule: &Description, metadata: &Metadata) -> Option<Option<u64>> {
+/// descriptor is none.
+pub(super) fn hits(rule: &Descriptor, metadata: &Metadata) -> Option<Option<u64>> {
     match &rule.hits {
         Hits::One => Some(None),
         Hits::Number(number) => Some(Some(*number)),
@@ -42,17 +42,17 @@ pub(super) fn hits(rule: &Description, metadata: &Metadata) -> Option<Option<u64
     }
 }
 
-/// The value of a word; `Some(None)` where it may be left out.
-fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<String>> {
+/// The value of an entry; `Some(None)` where it may be left out.
+fn say(entry: &DescriptorEntry, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<String>> {
     let view = head.view();
     let absent = |absent: Absent| (absent == Absent::Skip).then_some(None);
-    match &word.value {
-        WordValue::Fixed(value) => Some(Some(value.to_string())),
-        WordValue::Headers(value, conditions, expected) => {
+    match &entry.value {
+        EntryValue::Fixed(value) => Some(Some(value.to_string())),
+        EntryValue::Headers(value, conditions, expected) => {
             let holds = conditions.iter().all(|condition| condition.holds(&view));
             (holds == *expected).then(|| Some(value.to_string()))
         }
-        WordValue::Query(value, conditions, expected) => {
+        EntryValue::Query(value, conditions, expected) => {
             // Not as it was sent, or an escape in it would lead past the limit.
             let asked = |name| query::value(head.target.as_str(), name);
             let holds = conditions
@@ -60,16 +60,16 @@ fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<
                 .all(|condition| condition.holds(asked(&condition.name).as_deref()));
             (holds == *expected).then(|| Some(value.to_string()))
         }
-        WordValue::Client(value, clients) => clients.has(client()).then(|| Some(value.to_string())),
-        WordValue::Header(name, otherwise) => match head.headers.get(name) {
+        EntryValue::Client(value, clients) => clients.has(client()).then(|| Some(value.to_string())),
+        EntryValue::Header(name, otherwise) => match head.headers.get(name) {
             Some(value) => Some(Some(String::from_utf8_lossy(value.as_bytes()).into_owned())),
             None => absent(*otherwise),
         },
-        WordValue::Parameter(name, otherwise) => match query::value(head.target.as_str(), name) {
+        EntryValue::Parameter(name, otherwise) => match query::value(head.target.as_str(), name) {
             Some(value) => Some(Some(value.into_owned())),
             None => absent(*otherwise),
         },
-        WordValue::Address => Some(Some(client().to_string())),
+        EntryValue::Address => Some(Some(client().to_string())),
     }
 }
 
@@ -89,9 +89,9 @@ mod tests {
             value: Some(StringCondition::Exact("1".into())),
             absent: false,
         }];
-        let word = Word {
+        let entry = DescriptorEntry {
             key: "k".into(),
-            value: WordValue::Query("v".into(), conditions.into(), true),
+            value: EntryValue::Query("v".into(), conditions.into(), true),
         };
         for (target, said) in [
             ("/?q=1", true),
@@ -103,19 +103,19 @@ mod tests {
             let mut head = Head::empty();
             head.set_target(target).expect("a target");
             let nobody = || IpAddr::from([0, 0, 0, 0]);
-            assert_eq!(say(&word, &head, &nobody).is_some(), said, "{target}");
+            assert_eq!(say(&entry, &head, &nobody).is_some(), said, "{target}");
         }
     }
 
     #[test]
     fn what_a_request_counts_for_may_have_been_found_out() {
-        let rule = Description {
-            words: Box::default(),
+        let rule = Descriptor {
+            entries: Box::default(),
             hits: Hits::Metadata(MetadataPath {
                 filter: "a.b".into(),
                 path: ["cost".into()].into(),
             }),
-            told: None,
+            sends_limit_headers: None,
         };
         let hits = |value: Value| hits(&rule, &Metadata::from([("a.b".into(), json!({ "cost": value }))]));
         assert_eq!(hits(json!(7.9)), Some(Some(7)));

@@ -121,9 +121,9 @@ pub(super) fn trailers(talk: &Talk, way: Way, fields: &HeaderMap) -> ProcessingR
 /// The headers that the service may see.
 fn headers(processor: &Processor, own: &[(&str, &[u8])], fields: &HeaderMap) -> ProtoHeaders {
     let is_seen = |name: &str| {
-        let told = processor.told.as_ref();
-        told.is_none_or(|told| told.iter().any(|one| one.matches(name)))
-            && !processor.untold.iter().any(|one| one.matches(name))
+        let forwarded = processor.forwarded_headers.as_ref();
+        forwarded.is_none_or(|list| list.iter().any(|one| one.matches(name)))
+            && !processor.withheld_headers.iter().any(|one| one.matches(name))
     };
     let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let all = own.iter().copied().chain(fields);
