@@ -1,13 +1,13 @@
 //! One client connection: what its requests need to know, and how it ends.
 //!
-//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`terms`]), how much it may hold
+//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`settings`]), how much it may hold
 //! for its client ([`budget`]), and a small state of ends: idle, too long a head, too old, asked to leave. The task that
 //! drives HTTP asks [`Connection::poll_command`] whenever it runs. It knows of no requests, and of its socket only when
 //! it is to be closed: that is for [`crate::downstream`].
 
 pub(crate) mod budget;
 pub(crate) mod peer;
-pub(crate) mod terms;
+pub(crate) mod settings;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
 use crate::transport::Transport;
 use crate::upstream::Upstreams;
-pub(crate) use terms::Manager;
-use terms::Terms;
+use settings::ConnectionSettings;
+pub(crate) use settings::Manager;
 
 /// What the driving task is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     /// The chain that it was accepted by.
     chain: Arc<FilterChain>,
     /// What serves it.
-    terms: RefCell<Rc<Terms>>,
+    settings: RefCell<Rc<ConnectionSettings>>,
     /// The counters stay those that it was counted in first.
     stats: Arc<HttpStats>,
     /// The version of the configuration that was looked at last.
@@ -159,7 +159,7 @@ impl Connection {
             upstreams,
             chain,
             stats: Arc::clone(&http.stats),
-            terms: RefCell::new(Rc::new(Terms { listener, http })),
+            settings: RefCell::new(Rc::new(ConnectionSettings { listener, http })),
             followed: Cell::new(0),
             left: Cell::new(false),
             abandoned: Notify::new(),
@@ -185,7 +185,7 @@ impl Connection {
 
     /// The settings of HTTP.
     pub(crate) fn manager(&self) -> Manager {
-        Manager(Rc::clone(&self.terms.borrow()))
+        Manager(Rc::clone(&self.settings.borrow()))
     }
 
     /// This worker's `http.<prefix>.` counters.
@@ -200,13 +200,13 @@ impl Connection {
 
     /// How much its streams may hold for the client in HTTP/2.
     pub(crate) fn budget(&self) -> Rc<Budget> {
-        let budget = || Budget::new(self.terms.borrow().listener.per_connection_buffer_limit);
+        let budget = || Budget::new(self.settings.borrow().listener.per_connection_buffer_limit);
         Rc::clone(self.budget.get_or_init(budget))
     }
 
     /// How much of a message may be kept.
     pub(crate) fn buffer_limit(&self) -> usize {
-        self.terms.borrow().listener.per_connection_buffer_limit
+        self.settings.borrow().listener.per_connection_buffer_limit
     }
 
     /// How much should be read of a backend at a time.

@@ -19,7 +19,7 @@ use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
 use crate::control::secret_files::SecretFiles;
-use crate::dns::{Resolvers, Told};
+use crate::dns::{OnResolved, Resolvers};
 use crate::health::{Warmed, Watches};
 use crate::shared::{BoundListener, Drain, Shared};
 use crate::sockets::Sockets;
@@ -235,7 +235,8 @@ impl Control {
         if self.watch_health() {
             self.activate();
         }
-        self.resolvers.sync(self.assembly.borrow().dns_clusters(), &self.told());
+        self.resolvers
+            .sync(self.assembly.borrow().dns_clusters(), &self.on_resolved());
         self.advance();
         self.publish_sockets();
         self.progressed.notify_one();
@@ -353,7 +354,7 @@ impl Control {
     }
 
     /// Where answers of DNS go, for as long as we are there.
-    fn told(self: &Rc<Self>) -> Told {
+    fn on_resolved(self: &Rc<Self>) -> OnResolved {
         let control = Rc::downgrade(self);
         Rc::new(move |cluster, resolved| {
             let Some(control) = control.upgrade() else {

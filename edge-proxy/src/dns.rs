@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::compile::cluster::{DnsSpec, Question};
+use crate::compile::cluster::{DnsLookup, DnsSpec};
 use crate::compile::endpoint::Resolved;
 use crate::config::dynamic_forward_proxy::DnsFamily;
 
@@ -22,24 +22,24 @@ use crate::config::dynamic_forward_proxy::DnsFamily;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Takes the addresses of a cluster's names, and says whether anybody wants more.
-pub type Told = Rc<dyn Fn(&str, &Resolved) -> ControlFlow<()>>;
+pub type OnResolved = Rc<dyn Fn(&str, &Resolved) -> ControlFlow<()>>;
 
 /// The tasks by cluster.
 #[derive(Debug, Default)]
 pub struct Resolvers {
     /// A task goes on when its cluster changes and asks the same.
-    tasks: RefCell<BTreeMap<Arc<str>, (Question, AbortHandle)>>,
+    tasks: RefCell<BTreeMap<Arc<str>, (DnsLookup, AbortHandle)>>,
 }
 
 impl Resolvers {
-    /// Starts and ends tasks until they are those of the clusters. `told` is called with each answer about a cluster.
-    pub fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, told: &Told) {
+    /// Starts and ends tasks until they are those of the clusters. `on_resolved` is called with each answer about a cluster.
+    pub fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, on_resolved: &OnResolved) {
         let mut tasks = self.tasks.borrow_mut();
         let mut wanted = BTreeMap::new();
         for (name, spec) in clusters {
-            let question = spec.question();
-            if !question.names.is_empty() {
-                wanted.insert(name, question);
+            let lookup = spec.lookup();
+            if !lookup.names.is_empty() {
+                wanted.insert(name, lookup);
             }
         }
         tasks.retain(|name, (running, task)| {
@@ -52,20 +52,20 @@ impl Resolvers {
         for (name, wanted) in wanted {
             if let Entry::Vacant(free) = tasks.entry(name) {
                 let cluster = free.key().clone();
-                let task = tokio::task::spawn_local(follow(Rc::clone(told), cluster, wanted.clone()));
+                let task = tokio::task::spawn_local(follow(Rc::clone(on_resolved), cluster, wanted.clone()));
                 free.insert((wanted, task.abort_handle()));
             }
         }
     }
 }
 
-async fn follow(told: Told, cluster: Arc<str>, question: Question) {
-    let Question {
+async fn follow(on_resolved: OnResolved, cluster: Arc<str>, lookup: DnsLookup) {
+    let DnsLookup {
         names,
         refresh,
         family,
         first_only,
-    } = question;
+    } = lookup;
     let mut resolved = Resolved::new();
     loop {
         let mut pause = refresh.max(Duration::from_millis(100));
@@ -81,7 +81,7 @@ async fn follow(told: Told, cluster: Arc<str>, question: Question) {
                 }
             }
         }
-        if told(&cluster, &resolved).is_break() {
+        if on_resolved(&cluster, &resolved).is_break() {
             return;
         }
         tokio::time::sleep(pause).await;

@@ -36,7 +36,7 @@ pub(crate) struct Trace {
     tracing: Arc<Tracing>,
     context: Context,
     /// How the caller has told of it.
-    told: Told,
+    propagation: Propagation,
     /// The host that it was sent to.
     host: HeaderValue,
     /// Fields of requests under the configured prefix.
@@ -61,9 +61,9 @@ struct Context {
     is_sampled: bool,
 }
 
-/// How a caller has told of a trace.
+/// How a caller has passed a trace on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Told {
+enum Propagation {
     /// In the fields of its family.
     #[default]
     Usual,
@@ -116,14 +116,14 @@ impl Trace {
         let found = match &tracing.tracer {
             Tracer::OpenTelemetry { sampler } => {
                 let found = w3c::find(&head.headers).map(|found| found.unzip());
-                found.map(|(parent, told)| {
+                found.map(|(parent, propagation)| {
                     let mut context = Context::below(parent, &worker.random);
                     context.is_sampled = match sampler {
                         Some(sampler) => sampler.keeps(&context),
                         None if context.is_remote => context.is_sampled,
                         None => is_wanted,
                     };
-                    (context, told)
+                    (context, propagation)
                 })
             }
             Tracer::Zipkin { long_ids, shared } => b3::find(&head.headers, is_wanted).map(|found| {
@@ -135,13 +135,13 @@ impl Trace {
                         ..Context::first(*long_ids, &worker.random)
                     },
                 };
-                (context, Some(found.told))
+                (context, Some(found.propagation))
             }),
         };
-        let trace = found.map(|(context, told)| Self {
+        let trace = found.map(|(context, propagation)| Self {
             tracing: Arc::clone(tracing),
             context,
-            told: told.unwrap_or_default(),
+            propagation: propagation.unwrap_or_default(),
             host: head.authority.clone(),
             downstream: manager.prefixed.downstream_service_cluster.clone(),
             original_path: manager.prefixed.original_path.clone(),
@@ -182,8 +182,8 @@ impl Trace {
         };
         match &self.tracing.tracer {
             _ if self.tracing.is_private => {}
-            Tracer::OpenTelemetry { .. } => w3c::tell(&self.context, &self.told, span, headers),
-            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.told, (span, parent), headers),
+            Tracer::OpenTelemetry { .. } => w3c::tell(&self.context, &self.propagation, span, headers),
+            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.propagation, (span, parent), headers),
         }
         if !self.is_sampled() || !self.tracing.spawns {
             return;

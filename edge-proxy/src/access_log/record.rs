@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 
 use crate::config::access::Metadata;
-use crate::config::access_log::{AccessLogs, Flags, Wanted};
+use crate::config::access_log::{AccessLogs, CapturedFields, Flags};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::Host;
 use crate::fault::Fault;
@@ -185,8 +185,8 @@ impl Record {
         self.request(head);
     }
 
-    fn wanted(&self) -> &Wanted {
-        self.logs.as_ref().map_or(Wanted::NOTHING, |logs| &logs.wanted)
+    fn wanted(&self) -> &CapturedFields {
+        self.logs.as_ref().map_or(CapturedFields::NOTHING, |logs| &logs.wanted)
     }
 
     /// Takes the head of the request as it is now.

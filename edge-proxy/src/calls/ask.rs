@@ -1,4 +1,4 @@
-//! Requests of the proxy's own: one question to a cluster, and the whole answer.
+//! Requests of the proxy's own: one to a cluster, and its whole reply.
 //!
 //! What: filters that let a service decide ask it so. There is one attempt, or several where a policy says so, within a
 //! time and up to a size; whoever asks decides what becomes of the request when no answer comes.
@@ -33,9 +33,9 @@ use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, retry};
 /// An answer longer than this is none.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// What is asked.
+/// A request, and how it is made.
 #[derive(Clone)]
-pub(crate) struct Question {
+pub(crate) struct ServiceRequest {
     /// Whom.
     pub(crate) cluster: ClusterId,
     pub(crate) head: Head,
@@ -48,7 +48,7 @@ pub(crate) struct Question {
 
 /// A whole response.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ServiceReply {
     pub(crate) status: StatusCode,
     pub(crate) fields: HeaderMap,
     pub(crate) body: Bytes,
@@ -59,38 +59,38 @@ pub(crate) struct Told {
 pub(crate) async fn ask(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
-    question: Question,
+    request: ServiceRequest,
     retry: Option<&RetryPolicy>,
-) -> Result<Told, Fault> {
+) -> Result<ServiceReply, Fault> {
     let timer = upstreams.worker.clock.timer();
-    timer.set(Kind::Route, upstreams.worker.clock.now(), question.timeout);
+    timer.set(Kind::Route, upstreams.worker.clock.now(), request.timeout);
     match retry {
-        None => once(upstreams, snapshot, question, &timer).await,
+        None => once(upstreams, snapshot, request, &timer).await,
         // Boxed: most never come here.
-        Some(policy) => Box::pin(persist(upstreams, snapshot, question, policy, &timer)).await,
+        Some(policy) => Box::pin(persist(upstreams, snapshot, request, policy, &timer)).await,
     }
 }
 
 async fn persist(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
-    question: Question,
+    request: ServiceRequest,
     policy: &RetryPolicy,
     timer: &Timer,
-) -> Result<Told, Fault> {
+) -> Result<ServiceReply, Fault> {
     let mut attempt = 1;
     let mut retrying = None;
     loop {
         timer.set(Kind::PerTry, upstreams.worker.clock.now(), policy.per_try_timeout);
-        let outcome = once(upstreams, snapshot, question.clone(), timer).await;
+        let outcome = once(upstreams, snapshot, request.clone(), timer).await;
         timer.clear(Kind::PerTry);
         drop(retrying.take());
         let is_wanted = match &outcome {
-            Ok(told) => retry::wants_response(policy, told.status, &told.fields),
+            Ok(reply) => retry::wants_response(policy, reply.status, &reply.fields),
             Err(fault) => retry::wants_fault(policy, *fault),
         };
         retrying = snapshot
-            .cluster(question.cluster)
+            .cluster(request.cluster)
             .filter(|_| is_wanted && attempt <= policy.max_retries)
             .and_then(|entry| begin_again(upstreams, entry));
         if retrying.is_none() {
@@ -118,7 +118,7 @@ pub(super) fn begin_again(upstreams: &Upstreams, entry: &ClusterEntry) -> Option
     Some(retrying)
 }
 
-/// Ready when the time of the question or of an attempt is over.
+/// Ready when the time of the request or of an attempt is over.
 pub(super) fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
     timer.poll_expired(cx).map(|kind| match kind {
         Kind::PerTry => Fault::PerTryTimeout,
@@ -129,26 +129,26 @@ pub(super) fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
 async fn once(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
-    question: Question,
+    request: ServiceRequest,
     timer: &Timer,
-) -> Result<Told, Fault> {
-    let protocol = if question.is_call {
+) -> Result<ServiceReply, Fault> {
+    let protocol = if request.is_call {
         Protocol::Http2
     } else {
         Protocol::Http1
     };
-    let target = (question.cluster, question.head.authority_text());
+    let target = (request.cluster, request.head.authority_text());
     let (mut lease, guard) = reach(upstreams, snapshot, target, protocol, timer).await?;
-    let body = match question.body.is_empty() {
+    let body = match request.body.is_empty() {
         true => RequestBody::Empty,
-        false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
+        false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(request.body))), Arrival::complete()),
     };
     let outgoing = Outgoing {
-        head: Box::new(question.head),
+        head: Box::new(request.head),
         body,
         extras: Extras {
             upgrade: None,
-            te_trailers: question.is_call,
+            te_trailers: request.is_call,
         },
     };
     let sending = lease.send(outgoing, &upstreams.worker, || LARGE_READ, |cx| expired(timer, cx));
@@ -156,7 +156,7 @@ async fn once(
     let (parts, ()) = response.into_parts();
     let (body, trailers) = read(&mut lease, timer).await?;
     lease.release(upstreams, guard.pool());
-    Ok(Told {
+    Ok(ServiceReply {
         status: parts.status,
         fields: parts.headers,
         body,

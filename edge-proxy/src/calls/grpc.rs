@@ -5,7 +5,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use prost::Message;
 
-use crate::calls::ask::Told;
+use crate::calls::ask::ServiceReply;
 use crate::message::head::Head;
 
 /// Head of a call.
@@ -40,19 +40,23 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
 }
 
 /// Whether a call has gone well.
-pub(crate) fn is_ok(told: &Told) -> bool {
+pub(crate) fn is_ok(reply: &ServiceReply) -> bool {
     let status = |fields: &HeaderMap| fields.get("grpc-status").map(|status| status.as_bytes() == b"0");
-    let is_ok = told.trailers.as_ref().and_then(status).or_else(|| status(&told.fields));
-    told.status == StatusCode::OK && is_ok == Some(true)
+    let is_ok = reply
+        .trailers
+        .as_ref()
+        .and_then(status)
+        .or_else(|| status(&reply.fields));
+    reply.status == StatusCode::OK && is_ok == Some(true)
 }
 
 /// The message of an answer, if the call has gone well.
-pub(crate) fn message<M: Message + Default>(told: &Told) -> Option<M> {
-    if !is_ok(told) {
+pub(crate) fn message<M: Message + Default>(reply: &ServiceReply) -> Option<M> {
+    if !is_ok(reply) {
         return None;
     }
     // A message that was compressed without our leave is none.
-    match told.body.split_first() {
+    match reply.body.split_first() {
         Some((0, rest)) if rest.len() >= 4 => M::decode(&rest[4..]).ok(),
         _ => None,
     }
@@ -64,12 +68,12 @@ mod tests {
 
     use super::*;
 
-    fn told(fields: &[(&'static str, &'static str)], body: &[u8]) -> Told {
+    fn reply(fields: &[(&'static str, &'static str)], body: &[u8]) -> ServiceReply {
         let mut trailers = HeaderMap::new();
         for (name, value) in fields {
             trailers.insert(*name, HeaderValue::from_static(value));
         }
-        Told {
+        ServiceReply {
             status: StatusCode::OK,
             fields: HeaderMap::new(),
             body: Bytes::copy_from_slice(body),
@@ -81,11 +85,11 @@ mod tests {
     fn a_message_comes_back_as_it_went_if_all_went_well() {
         let (head, body) = of("/a.B/C", &HeaderValue::from_static("there"), &UInt64Value { value: 7 });
         assert_eq!((head.target.as_str(), head.authority_text()), ("/a.B/C", "there"));
-        let value = |told: &Told| message::<UInt64Value>(told).map(|message| message.value);
-        assert_eq!(value(&told(&[("grpc-status", "0")], &body)), Some(7));
-        assert_eq!(value(&told(&[("grpc-status", "14")], &body)), None);
-        assert_eq!(value(&told(&[], &body)), None);
-        assert_eq!(value(&told(&[("grpc-status", "0")], b"\x01\0\0\0\0")), None);
-        assert_eq!(value(&told(&[("grpc-status", "0")], b"")), None);
+        let value = |reply: &ServiceReply| message::<UInt64Value>(reply).map(|message| message.value);
+        assert_eq!(value(&reply(&[("grpc-status", "0")], &body)), Some(7));
+        assert_eq!(value(&reply(&[("grpc-status", "14")], &body)), None);
+        assert_eq!(value(&reply(&[], &body)), None);
+        assert_eq!(value(&reply(&[("grpc-status", "0")], b"\x01\0\0\0\0")), None);
+        assert_eq!(value(&reply(&[("grpc-status", "0")], b"")), None);
     }
 }

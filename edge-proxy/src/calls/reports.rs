@@ -14,7 +14,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, header};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-use crate::calls::ask::{Question, ask};
+use crate::calls::ask::{ServiceRequest, ask};
 use crate::calls::conversation::{Call, Conversation};
 use crate::calls::grpc;
 use crate::config::Snapshot;
@@ -135,15 +135,15 @@ async fn export(
     path: &'static str,
     message: &[u8],
 ) -> bool {
-    let question = Question {
+    let request = ServiceRequest {
         cluster: collector.cluster,
         head: head(collector, path),
         body: grpc::framed(message),
         timeout: Some(collector.timeout),
         is_call: true,
     };
-    let told = ask(upstreams, snapshot, question, None).await;
-    told.is_ok_and(|told| grpc::is_ok(&told))
+    let reply = ask(upstreams, snapshot, request, None).await;
+    reply.is_ok_and(|reply| grpc::is_ok(&reply))
 }
 
 /// Posts entries, each of which has a comma behind it, as a list in JSON.
@@ -166,15 +166,15 @@ async fn post(
     body.put_u8(b'[');
     body.put_slice(entries.strip_suffix(b",").unwrap_or(entries));
     body.put_u8(b']');
-    let question = Question {
+    let request = ServiceRequest {
         cluster: collector.cluster,
         head,
         body: body.freeze(),
         timeout: Some(collector.timeout),
         is_call: false,
     };
-    let told = ask(upstreams, snapshot, question, None).await;
-    told.is_ok_and(|told| told.status.is_success())
+    let reply = ask(upstreams, snapshot, request, None).await;
+    reply.is_ok_and(|reply| reply.status.is_success())
 }
 
 fn head(collector: &Collector, path: &'static str) -> Head {

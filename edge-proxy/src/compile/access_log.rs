@@ -27,11 +27,11 @@ pub(super) use format::Words;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
-use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Piece, Sink, Wanted};
+use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, CapturedFields, Format, Piece, Sink};
 
 /// Compiles a list of logs; `None` when there are none to be written.
 pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -> Option<Arc<AccessLogs>> {
-    let mut wanted = Wanted::default();
+    let mut wanted = CapturedFields::default();
     let mut logs = Vec::with_capacity(list.len());
     for (index, message) in list.iter().enumerate() {
         match log(context, &at.index(index), message, &mut wanted) {
@@ -67,7 +67,7 @@ pub(super) fn body(
     at: &At<'_>,
     message: &SubstitutionFormatString,
 ) -> Result<BodyFormat, Rejection> {
-    let mut wanted = Wanted::default();
+    let mut wanted = CapturedFields::default();
     let format = format::substitution(at, message, &mut Words::of(context, &mut wanted))?;
     let Format::Text(pieces, _) = &format else {
         return Err(at.unsupported("json_format"));
@@ -98,7 +98,12 @@ pub(super) fn options(at: &At<'_>, message: Option<&HcmAccessLogOptions>) -> Res
     Ok(())
 }
 
-fn log(context: &mut Context, at: &At<'_>, message: &ProtoLog, wanted: &mut Wanted) -> Result<AccessLog, Rejection> {
+fn log(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &ProtoLog,
+    wanted: &mut CapturedFields,
+) -> Result<AccessLog, Rejection> {
     fields!(at, message => ProtoLog { name, filter, config_type; ignore; refuse });
     let Some(ConfigType::TypedConfig(config)) = config_type else {
         return Err(at.error(format!("access log {name:?} needs typed_config")));
@@ -138,7 +143,12 @@ fn log(context: &mut Context, at: &At<'_>, message: &ProtoLog, wanted: &mut Want
 }
 
 /// A service that takes logs.
-fn service(context: &mut Context, at: &At<'_>, config: &Any, wanted: &mut Wanted) -> Result<Option<Sink>, Rejection> {
+fn service(
+    context: &mut Context,
+    at: &At<'_>,
+    config: &Any,
+    wanted: &mut CapturedFields,
+) -> Result<Option<Sink>, Rejection> {
     Ok(Some(if is::<HttpGrpcAccessLogConfig>(config) {
         service::http(context, at, &unpack(at, config)?, wanted)?
     } else if is::<TcpGrpcAccessLogConfig>(config) {

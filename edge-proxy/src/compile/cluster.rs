@@ -38,7 +38,7 @@ use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::socket_options;
 use crate::compile::tls::{HostUse, UpstreamTlsSpec};
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryBudget, UpstreamProtocol};
-use crate::config::endpoint::Terms;
+use crate::config::endpoint::LbSettings;
 use crate::config::endpoint::hashing::Hashing;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::{Http1Upstream, Http2Options};
@@ -48,7 +48,7 @@ use crate::stats::ClusterStats;
 
 use sockets::{Sockets, sockets};
 
-pub use discovery::{Discovery, DnsSpec, Question};
+pub use discovery::{Discovery, DnsLookup, DnsSpec};
 
 /// A cluster without its secrets and endpoints.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct ClusterSpec {
     /// Where endpoints come from.
     pub discovery: Discovery,
     /// What decides who is drawn.
-    pub terms: Terms,
+    pub lb_settings: LbSettings,
     connect_timeout: Duration,
     balancing: Balancing,
     loads: Option<Box<LoadWeights>>,
@@ -151,7 +151,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
         discovery,
-        terms: terms(&common_lb, chosen.hashing, by_zone),
+        lb_settings: lb_settings(&common_lb, chosen.hashing, by_zone),
         connect_timeout: duration_or(&at_timeout, connect_timeout.as_ref(), Duration::from_secs(5))?,
         balancing: chosen.balancing,
         loads: chosen.loads,
@@ -378,12 +378,12 @@ struct CommonLb {
     ignores_unchecked: bool,
 }
 
-fn terms(common: &CommonLb, hashing: Option<Hashing>, by_zone: bool) -> Terms {
-    Terms {
+fn lb_settings(common: &CommonLb, hashing: Option<Hashing>, by_zone: bool) -> LbSettings {
+    LbSettings {
         panic_threshold: common.panic_threshold,
         hashing,
         by_zone,
-        ..Terms::default()
+        ..LbSettings::default()
     }
 }
 

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, number};
-use crate::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostCheck, HostId, Level, Terms};
+use crate::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostCheck, HostId, LbSettings, Level};
 use crate::vitals::{Flag, Vitals};
 
 /// Addresses by host name, as DNS gave them. A name that is not there resolves to nothing.
@@ -34,7 +34,7 @@ pub struct EndpointInput<'a> {
     /// The set that this one replaces, to keep hosts that stay.
     pub previous: Option<&'a EndpointSet>,
     /// What of the cluster decides who is drawn.
-    pub terms: &'a Terms,
+    pub lb_settings: &'a LbSettings,
     /// Sockets of the cluster that are for some hosts alone.
     pub sockets: &'a [SocketMatch],
     /// The hosts are checked, and count as unhealthy until they have passed a check.
@@ -79,7 +79,7 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         ignore cluster_name;
         refuse named_endpoints
     });
-    let mut terms = input.terms.clone();
+    let mut lb_settings = input.lb_settings.clone();
     if let Some(policy) = policy {
         let at = at.field("policy");
         if !policy.drop_overloads.is_empty() {
@@ -88,8 +88,8 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         if policy.weighted_priority_health {
             return Err(at.unsupported("weighted_priority_health"));
         }
-        terms.overprovisioning = number(policy.overprovisioning_factor.as_ref())
-            .unwrap_or(terms.overprovisioning)
+        lb_settings.overprovisioning = number(policy.overprovisioning_factor.as_ref())
+            .unwrap_or(lb_settings.overprovisioning)
             .max(100);
     }
     let mut known = Known::default();
@@ -122,7 +122,7 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         };
         groups.entry(*priority).or_default().push(group);
     }
-    Ok(EndpointSet::new(hosts.into(), levels(groups), terms))
+    Ok(EndpointSet::new(hosts.into(), levels(groups), lb_settings))
 }
 
 /// A locality, in a word.

@@ -130,9 +130,9 @@ const FIELDS: [(&str, &str); 7] = [
     ("id", "x-request-id"),
 ];
 
-/// What is asked of something.
+/// How something is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Access {
     Value,
     Presence,
 }
@@ -179,64 +179,64 @@ impl Reading<'_> {
         let Some(operand) = &select.operand else {
             return Err("an operand is required".to_owned());
         };
-        let asked = match select.test_only {
-            true => Asked::Presence,
-            false => Asked::Value,
+        let access = match select.test_only {
+            true => Access::Presence,
+            false => Access::Value,
         };
-        self.member(operand, &select.field, asked, depth)
+        self.member(operand, &select.field, access, depth)
     }
 
     /// An entry by a constant name.
-    fn member(&mut self, of: &Expr, name: &str, asked: Asked, depth: usize) -> Read {
+    fn member(&mut self, of: &Expr, name: &str, access: Access, depth: usize) -> Read {
         match base(of) {
-            Base::Root("metadata") if name == "filter_metadata" => match asked {
-                Asked::Value if self.site.tells_metadata() => Ok(Expression::Metadata),
+            Base::Root("metadata") if name == "filter_metadata" => match access {
+                Access::Value if self.site.tells_metadata() => Ok(Expression::Metadata),
                 _ => Err(unsupported("metadata.filter_metadata")),
             },
-            Base::Root(root) => self.attribute(root, name, asked),
-            Base::Fields(message) => self.field(message, name, asked),
+            Base::Root(root) => self.attribute(root, name, access),
+            Base::Fields(message) => self.field(message, name, access),
             Base::Value(of) => {
                 let of = Box::new(self.part(of, depth)?);
-                Ok(match asked {
-                    Asked::Value => Expression::Member(of, name.into()),
-                    Asked::Presence => Expression::HasMember(of, name.into()),
+                Ok(match access {
+                    Access::Value => Expression::Member(of, name.into()),
+                    Access::Presence => Expression::HasMember(of, name.into()),
                 })
             }
         }
     }
 
-    fn attribute(&mut self, root: &str, name: &str, asked: Asked) -> Read {
+    fn attribute(&mut self, root: &str, name: &str, access: Access) -> Read {
         if root == "request" {
             if name == "size" {
-                return self.request_size(asked);
+                return self.request_size(access);
             }
             if let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == name) {
-                return self.field(Message::Request, field, asked);
+                return self.field(Message::Request, field, access);
             }
         }
         let known = ATTRIBUTES.iter().find(|(of, known, _)| *of == root && *known == name);
         let known = known.filter(|(_, _, attribute)| self.site.tells(*attribute));
         let (_, _, attribute) = known.ok_or_else(|| unsupported(&format!("{root}.{name}")))?;
-        Ok(match asked {
-            Asked::Value => Expression::Attribute(*attribute),
-            Asked::Presence => Expression::HasAttribute(*attribute),
+        Ok(match access {
+            Access::Value => Expression::Attribute(*attribute),
+            Access::Presence => Expression::HasAttribute(*attribute),
         })
     }
 
     /// What the request says of its length, else what has come.
-    fn request_size(&mut self, asked: Asked) -> Read {
-        if asked == Asked::Presence {
+    fn request_size(&mut self, access: Access) -> Read {
+        if access == Access::Presence {
             return Ok(Expression::Constant(Constant::Bool(true)));
         }
-        let said = |reading: &mut Self, asked| reading.field(Message::Request, "content-length", asked);
+        let said = |reading: &mut Self, access| reading.field(Message::Request, "content-length", access);
         Ok(Expression::Choice(Box::new([
-            said(self, Asked::Presence)?,
-            Expression::Call(Function::Int, Box::new([said(self, Asked::Value)?])),
+            said(self, Access::Presence)?,
+            Expression::Call(Function::Int, Box::new([said(self, Access::Value)?])),
             Expression::Attribute(Attribute::RequestSize),
         ])))
     }
 
-    fn field(&mut self, of: Message, name: &str, asked: Asked) -> Read {
+    fn field(&mut self, of: Message, name: &str, access: Access) -> Read {
         let Some(known) = FieldName::read(name) else {
             return Err(format!("{name:?} is not a header name"));
         };
@@ -244,35 +244,35 @@ impl Reading<'_> {
             return Err(unsupported(&format!("{name:?} of {}", named(of))));
         };
         let field = Field { of, name: known, place };
-        Ok(match asked {
-            Asked::Value => Expression::Field(field),
-            Asked::Presence => Expression::HasField(field),
+        Ok(match access {
+            Access::Value => Expression::Field(field),
+            Access::Presence => Expression::HasField(field),
         })
     }
 
-    fn element(&mut self, of: &Expr, key: &Expr, asked: Asked, depth: usize) -> Read {
+    fn element(&mut self, of: &Expr, key: &Expr, access: Access, depth: usize) -> Read {
         let is_value = matches!(base(of), Base::Value(_));
         match (text_of(key), base(of)) {
-            (Some(name), _) if !is_value => self.member(of, name, asked, depth),
+            (Some(name), _) if !is_value => self.member(of, name, access, depth),
             (_, Base::Fields(Message::Request)) if self.site.takes_computed_names() => {
                 let name = Box::new(self.part(key, depth)?);
-                Ok(match asked {
-                    Asked::Value => Expression::FieldNamed(name),
-                    Asked::Presence => Expression::HasFieldNamed(name),
+                Ok(match access {
+                    Access::Value => Expression::FieldNamed(name),
+                    Access::Presence => Expression::HasFieldNamed(name),
                 })
             }
             (_, Base::Root(_) | Base::Fields(_)) => Err("names of attributes and fields must be constants".to_owned()),
-            (_, Base::Value(of)) => Ok(match asked {
-                Asked::Value => Expression::Element(self.pair(of, key, depth)?),
-                Asked::Presence => Expression::In(self.pair(key, of, depth)?),
+            (_, Base::Value(of)) => Ok(match access {
+                Access::Value => Expression::Element(self.pair(of, key, depth)?),
+                Access::Presence => Expression::In(self.pair(key, of, depth)?),
             }),
         }
     }
 
     fn call(&mut self, call: &Call, depth: usize) -> Read {
         match (call.function.as_str(), call.target.as_deref(), &call.args[..]) {
-            ("_[_]", None, [of, key]) => self.element(of, key, Asked::Value, depth),
-            ("@in", None, [key, of]) => self.element(of, key, Asked::Presence, depth),
+            ("_[_]", None, [of, key]) => self.element(of, key, Access::Value, depth),
+            ("@in", None, [key, of]) => self.element(of, key, Access::Presence, depth),
             ("_&&_", None, [one, other]) => self.pair(one, other, depth).map(Expression::And),
             ("_||_", None, [one, other]) => self.pair(one, other, depth).map(Expression::Or),
             ("!_", None, [one]) => Ok(Expression::Not(Box::new(self.part(one, depth)?))),

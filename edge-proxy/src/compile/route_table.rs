@@ -112,7 +112,7 @@ pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) 
 }
 
 /// A virtual host of a new version.
-enum Wanted {
+enum NextHost {
     /// That of the version before with this place.
     Kept(usize),
     /// One with these bytes.
@@ -128,7 +128,7 @@ pub fn received(
     before: Option<&CompiledTable>,
 ) -> Result<CompiledTable, Rejections> {
     let cut = Cut::new(body).map_err(|error| undecodable(&At::root(), &error))?;
-    let mut known = Known::new(before.map_or(&[], |before| &before.hosts));
+    let mut known = HostsBefore::new(before.map_or(&[], |before| &before.hosts));
     let hosts = cut.hosts.into_iter().map(|bytes| known.find(bytes)).collect();
     build(context, name, (cut.rest, hosts), before)
 }
@@ -149,10 +149,10 @@ pub fn changed(
             let reason = format!("keeps {count} virtual hosts from {from} on of {known}");
             return Err(at.error(reason).into());
         }
-        hosts.extend((from..from + count).map(Wanted::Kept));
+        hosts.extend((from..from + count).map(NextHost::Kept));
         let cut = Cut::new(&part.fields).map_err(|error| undecodable(&at, &error))?;
         rest.extend(cut.rest);
-        hosts.extend(cut.hosts.into_iter().map(Wanted::Sent));
+        hosts.extend(cut.hosts.into_iter().map(NextHost::Sent));
     }
     build(context, name, (rest, hosts), before)
 }
@@ -161,7 +161,7 @@ pub fn changed(
 fn build(
     context: &mut Context,
     name: &str,
-    (rest, wanted): (Vec<u8>, Vec<Wanted>),
+    (rest, wanted): (Vec<u8>, Vec<NextHost>),
     before: Option<&CompiledTable>,
 ) -> Result<CompiledTable, Rejections> {
     let at = At::root();
@@ -177,7 +177,7 @@ fn build(
     let mut table = unchanged.map_or_else(HostTable::default, |before| before.table.hosts.clone());
     if unchanged.is_some() {
         for host in &wanted {
-            if let Wanted::Kept(place) = host {
+            if let NextHost::Kept(place) = host {
                 stays[*place] = true;
             }
         }
@@ -190,12 +190,12 @@ fn build(
     for (index, wanted) in wanted.into_iter().enumerate() {
         let bytes = match wanted {
             // Twice the same one is one too many.
-            Wanted::Kept(place) if std::mem::take(&mut stays[place]) => {
+            NextHost::Kept(place) if std::mem::take(&mut stays[place]) => {
                 hosts.push(Arc::clone(&known[place]));
                 continue;
             }
-            Wanted::Kept(place) => known[place].bytes.clone(),
-            Wanted::Sent(bytes) => bytes,
+            NextHost::Kept(place) => known[place].bytes.clone(),
+            NextHost::Sent(bytes) => bytes,
         };
         let element = list.index(index);
         let entered = decode_host(context, &element, &bytes, &outline).and_then(|(domains, host)| {
@@ -263,7 +263,7 @@ impl Cut {
 }
 
 /// Finds virtual hosts of the version before by their bytes.
-struct Known<'a> {
+struct HostsBefore<'a> {
     hosts: &'a [Arc<CompiledHost>],
     /// The host expected next: an edit leaves the others in their order.
     next: usize,
@@ -271,7 +271,7 @@ struct Known<'a> {
     by_bytes: Option<FxHashMap<&'a [u8], usize>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> HostsBefore<'a> {
     fn new(hosts: &'a [Arc<CompiledHost>]) -> Self {
         Self {
             hosts,
@@ -280,18 +280,18 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn find(&mut self, bytes: Bytes) -> Wanted {
+    fn find(&mut self, bytes: Bytes) -> NextHost {
         let (hosts, expected) = (self.hosts, self.next);
         self.next += 1;
         if hosts.get(expected).is_some_and(|host| host.bytes == bytes) {
-            return Wanted::Kept(expected);
+            return NextHost::Kept(expected);
         }
         let by_bytes = self
             .by_bytes
             .get_or_insert_with(|| hosts.iter().enumerate().map(|(n, host)| (&*host.bytes, n)).collect());
         match by_bytes.get(&*bytes) {
-            Some(place) => Wanted::Kept(*place),
-            None => Wanted::Sent(bytes),
+            Some(place) => NextHost::Kept(*place),
+            None => NextHost::Sent(bytes),
         }
     }
 }

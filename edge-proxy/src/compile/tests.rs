@@ -8,7 +8,7 @@ use super::*;
 use crate::compile::endpoint::{Checks, EndpointInput, Resolved};
 use crate::compile::secret::Secrets;
 use crate::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
-use crate::config::endpoint::{EndpointSet, Terms};
+use crate::config::endpoint::{EndpointSet, LbSettings};
 use crate::config::filter::cors::{Granted, OtherPreflights};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::{HeaderStep, PutAction};
@@ -313,7 +313,7 @@ fn endpoint_set(context: &mut Context, yaml: &str, previous: Option<&EndpointSet
         assignment: &assignment,
         resolved: None,
         previous,
-        terms: &Terms::default(),
+        lb_settings: &LbSettings::default(),
         sockets: &[],
         checks: Checks::None,
     };
@@ -410,7 +410,7 @@ fn names_need_dns() {
         assignment: &assignment,
         resolved: None,
         previous: None,
-        terms: &Terms::default(),
+        lb_settings: &LbSettings::default(),
         sockets: &[],
         checks: Checks::None,
     };

@@ -21,7 +21,7 @@ pub(super) use route::route;
 use crate::compile::Context;
 use crate::compile::access_log::{self, Words};
 use crate::compile::field::{At, Rejection, fields, number, truth};
-use crate::config::access_log::Wanted;
+use crate::config::access_log::CapturedFields;
 use crate::config::route::Fraction;
 use crate::config::tracing::{Node, Shares, SpanFormat, Tag, TagValue, Tracing};
 
@@ -88,7 +88,7 @@ fn share(message: Option<&Percent>, denominator: u32, whole: fn(f64) -> f64) -> 
 
 /// What spans tell.
 fn spans(context: &Context, at: &At<'_>, tags: &[CustomTag], (server, client): (&str, &str)) -> SpanFormat {
-    let mut wanted = Wanted::default();
+    let mut wanted = CapturedFields::default();
     let list = at.field("custom_tags");
     let mut known = Vec::with_capacity(tags.len());
     for (index, message) in tags.iter().enumerate() {
@@ -117,7 +117,12 @@ fn spans(context: &Context, at: &At<'_>, tags: &[CustomTag], (server, client): (
 }
 
 /// A tag; none of one that would always be empty.
-fn tag(context: &Context, at: &At<'_>, message: &CustomTag, wanted: &mut Wanted) -> Result<Option<Tag>, Rejection> {
+fn tag(
+    context: &Context,
+    at: &At<'_>,
+    message: &CustomTag,
+    wanted: &mut CapturedFields,
+) -> Result<Option<Tag>, Rejection> {
     fields!(at, message => CustomTag { tag, r#type; ignore; refuse });
     let fixed = |text: &str| Some(TagValue::Fixed(text.into())).filter(|_| !text.is_empty());
     let value = match r#type {

@@ -1,17 +1,17 @@
 //! Access logs: of what a line is written, what it says, and into which file.
 //!
 //! What: formats are taken apart ahead of time, and everything that all logs of a listener want to know of a message's
-//! fields is listed once in [`Wanted`], so that a request costs a look for each of those fields and nothing else.
+//! fields is listed once in [`CapturedFields`], so that a request costs a look for each of those fields and nothing else.
 //! Services that take logs over the network are [`Collector`]s.
 
+mod captured;
 mod flags;
-mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use captured::{CallFields, CapturedFields, WholeFields, place};
 pub use flags::Flags;
-pub use wanted::{CallFields, Wanted, WholeFields, place};
 
 use crate::config::ClusterId;
 use crate::config::access::{MetadataCondition, MetadataPath};
@@ -25,7 +25,7 @@ pub struct AccessLogs {
     /// Each for itself.
     pub logs: Box<[AccessLog]>,
     /// What all of them want to know.
-    pub wanted: Wanted,
+    pub wanted: CapturedFields,
 }
 
 /// The content of a response, made like a line of a log.
@@ -97,7 +97,7 @@ impl AccessLogs {
     }
 }
 
-/// Where the fields are that entries of Envoy's access log service have: places in the lists of [`Wanted`].
+/// Where the fields are that entries of Envoy's access log service have: places in the lists of [`CapturedFields`].
 #[derive(Debug)]
 pub struct HttpEntries {
     /// `user-agent`
@@ -159,7 +159,7 @@ pub enum Filter {
     Duration(Comparison),
     /// By what went wrong; with an empty set anything must have.
     Flags(Flags),
-    /// By a question of [`Wanted::conditions`].
+    /// By a question of [`CapturedFields::conditions`].
     Condition(usize),
     /// Some, at random.
     Share(Fraction),
@@ -449,7 +449,7 @@ pub enum Named {
     Scheme,
     /// `:status`
     Status,
-    /// Its place in a list of [`Wanted`].
+    /// Its place in a list of [`CapturedFields`].
     Field(usize),
 }
 

@@ -32,15 +32,15 @@ impl ConnectionLimit {
     }
 }
 
-/// A place within all limits of a chain, given back when dropped.
+/// A permit within all limits of a chain, given back when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     limits: Arc<[ConnectionLimit]>,
     taken: usize,
 }
 
-impl Place {
-    /// Takes a place; when there is none, says how long to wait before the end.
+impl ConnectionPermit {
+    /// Takes one; when there is none, says how long to wait before the end.
     pub fn take(limits: &Arc<[ConnectionLimit]>) -> Result<Self, Duration> {
         let mut place = Self {
             limits: Arc::clone(limits),
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         for limit in &self.limits[..self.taken] {
             limit.open.fetch_sub(1, Ordering::Relaxed);
@@ -72,12 +72,12 @@ mod tests {
     fn a_place_is_free_again_when_its_connection_has_ended() {
         let (wide, narrow) = (ConnectionLimit::new(3, Duration::ZERO), Duration::from_secs(1));
         let limits: Arc<[ConnectionLimit]> = [wide, ConnectionLimit::new(1, narrow)].into();
-        let first = Place::take(&limits).unwrap();
+        let first = ConnectionPermit::take(&limits).unwrap();
         // Whoever fails at the second limit takes nothing of the first.
         for _ in 0..5 {
-            assert_eq!(Place::take(&limits).map(drop), Err(narrow));
+            assert_eq!(ConnectionPermit::take(&limits).map(drop), Err(narrow));
         }
         drop(first);
-        assert!(Place::take(&limits).is_ok() && Place::take(&limits).is_ok());
+        assert!(ConnectionPermit::take(&limits).is_ok() && ConnectionPermit::take(&limits).is_ok());
     }
 }

@@ -116,7 +116,7 @@ pub struct EndpointSet {
     /// By priority; index 0 is the highest.
     pub levels: Box<[Level]>,
     /// What decides who is drawn.
-    pub terms: Terms,
+    pub lb_settings: LbSettings,
     /// Indexes into [`Self::hosts`], made when somebody asks for a host by its address.
     by_address: OnceLock<FxHashMap<HostAddress, u32>>,
     view: RwLock<Arc<View>>,
@@ -125,7 +125,7 @@ pub struct EndpointSet {
 
 /// What decides, beside their health, which hosts may be drawn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
+pub struct LbSettings {
     /// In per cent: a priority is as good as whole while so much less than all of it is healthy.
     pub overprovisioning: u32,
     /// Below that many per cent of healthy hosts, all hosts are used.
@@ -136,7 +136,7 @@ pub struct Terms {
     pub by_zone: bool,
 }
 
-impl Default for Terms {
+impl Default for LbSettings {
     /// Envoy's.
     fn default() -> Self {
         Self {
@@ -169,18 +169,18 @@ pub struct Group {
 impl Default for EndpointSet {
     /// Nobody.
     fn default() -> Self {
-        Self::new(Box::default(), Box::default(), Terms::default())
+        Self::new(Box::default(), Box::default(), LbSettings::default())
     }
 }
 
 impl EndpointSet {
     /// A set, and the view of it by the health of now.
-    pub fn new(hosts: Box<[Arc<Host>]>, levels: Box<[Level]>, terms: Terms) -> Self {
-        let view = View::new(&hosts, &levels, &terms);
+    pub fn new(hosts: Box<[Arc<Host>]>, levels: Box<[Level]>, lb_settings: LbSettings) -> Self {
+        let view = View::new(&hosts, &levels, &lb_settings);
         Self {
             hosts,
             levels,
-            terms,
+            lb_settings,
             by_address: OnceLock::new(),
             view: RwLock::new(Arc::new(view)),
             version: AtomicU64::new(0),
@@ -199,7 +199,7 @@ impl EndpointSet {
 
     /// Looks at the hosts anew: the health of one has changed.
     pub fn refresh(&self) {
-        let view = Arc::new(View::new(&self.hosts, &self.levels, &self.terms));
+        let view = Arc::new(View::new(&self.hosts, &self.levels, &self.lb_settings));
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
         self.version.fetch_add(1, Ordering::Release);
     }

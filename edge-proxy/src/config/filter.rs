@@ -47,9 +47,9 @@ use custom_response::CustomResponses;
 use ext_authz::{Authorizer, AuthorizerOfRoute};
 use ext_proc::{Processor, ProcessorOfRoute};
 use fault::Faults;
-use geoip::Places;
+use geoip::GeoIp;
 use global_rate_limit::{GlobalRateLimits, RateLimitService};
-use jwt::{Asked, Tokens};
+use jwt::{RouteRequirement, Tokens};
 use local_rate_limit::RateLimits;
 use oauth2::Login;
 use session::SessionPolicy;
@@ -127,7 +127,7 @@ impl HttpFilter {
                 Some(
                     FilterSettings::Rbac(None)
                     | FilterSettings::Processor(None)
-                    | FilterSettings::Tokens(Asked::Nothing)
+                    | FilterSettings::Tokens(RouteRequirement::Nothing)
                     | FilterSettings::Authorizer(AuthorizerOfRoute::Off),
                 ),
             ) => false,
@@ -138,7 +138,7 @@ impl HttpFilter {
                     | Kind::Authorizer(_)
                     | Kind::BasicAuth(_)
                     | Kind::ApiKeyAuth(_)
-                    | Kind::Places(_)
+                    | Kind::GeoIp(_)
                     | Kind::Login(_)
                     | Kind::Tokens(_)
                     | Kind::Rbac(_)
@@ -189,7 +189,7 @@ pub enum FilterKind {
     /// Lets clients through that have a key.
     ApiKeyAuth(ApiKeyAuth),
     /// Tells where clients are.
-    Places(Places),
+    GeoIp(GeoIp),
     /// Leads clients to an identity provider, and lets those through who have logged in.
     Login(Box<Login>),
     /// Lets requests through by the tokens that routes ask for.
@@ -354,7 +354,7 @@ pub enum FilterSettings {
     /// Who is let through.
     ApiKeyAuth(ApiKeyAuth),
     /// The tokens that it asks for.
-    Tokens(Asked),
+    Tokens(RouteRequirement),
     /// The rules; `None` lets everybody through.
     Rbac(Option<AccessRules>),
     /// How many requests in a time.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::access_log::{Piece, Wanted};
+use crate::config::access_log::{CapturedFields, Piece};
 use crate::config::collector::Collector;
 use crate::config::route::Fraction;
 
@@ -68,7 +68,7 @@ pub struct SpanFormat {
     /// The name of that of a request to a backend.
     pub client: Option<Box<[Piece]>>,
     /// The fields that these speak of.
-    pub wanted: Wanted,
+    pub wanted: CapturedFields,
 }
 
 /// A tag of a span. One that would be empty is left out.
@@ -85,7 +85,7 @@ pub struct Tag {
 pub enum TagValue {
     /// Always the same.
     Fixed(Box<str>),
-    /// A field of the request, by its place in [`Wanted`], or else this.
+    /// A field of the request, by its place in [`CapturedFields`], or else this.
     Field(usize, Box<str>),
     /// A text with values in it.
     Format(Box<[Piece]>),

@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use crate::access_log::stream::About;
 use crate::access_log::{Spoken, StreamLog};
 use crate::config::access::Facts;
-use crate::config::connection_limit::Place;
+use crate::config::connection_limit::ConnectionPermit;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::config::tls::Uris;
 use crate::connection::Accepted;
@@ -266,7 +266,7 @@ async fn serve_chosen(
         agreed,
         spoken: Spoken::Stream,
     });
-    let Some(_place) = place(&chain).await else {
+    let Some(_permit) = permit(&chain).await else {
         return Ok(());
     };
     if !chain.guards.is_empty() {
@@ -368,9 +368,9 @@ fn stream_log(
 }
 
 /// A place within the limits of a chain; `None`, once a client has waited long enough, when there is none.
-async fn place(chain: &FilterChain) -> Option<Place> {
-    match Place::take(&chain.limits) {
-        Ok(place) => Some(place),
+async fn permit(chain: &FilterChain) -> Option<ConnectionPermit> {
+    match ConnectionPermit::take(&chain.limits) {
+        Ok(permit) => Some(permit),
         Err(delay) => {
             debug!(chain = %chain.name, "connection refused by a limit");
             tokio::time::sleep(delay).await;

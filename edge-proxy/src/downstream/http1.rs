@@ -27,7 +27,7 @@ use crate::http1::{Malformed, Trailers};
 use crate::message::head::Spelled;
 use crate::message::incoming::Incoming;
 use crate::transport::Transport;
-use reply::{Asked, Reply};
+use reply::{Reply, RequestTraits};
 
 /// How HTTP ended on a connection.
 pub(crate) enum Ended {
@@ -138,7 +138,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
         expects_continue,
         spelling,
     } = head;
-    let mut asked = Asked {
+    let mut traits = RequestTraits {
         method: method.clone(),
         version,
         keep_alive,
@@ -161,7 +161,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     let response = poll_fn(|cx| {
         match connection.poll_command(cx) {
             Command::Serve => {}
-            Command::Finish | Command::Refuse => asked.keep_alive = false,
+            Command::Finish | Command::Refuse => traits.keep_alive = false,
             Command::Close => return Poll::Ready(None),
         }
         if let Poll::Ready(response) = serving.as_mut().poll(cx) {
@@ -172,7 +172,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     .await;
     drop(serving);
     let Some(response) = response else { return Next::Cut };
-    answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
+    answer(inbound, &exchange, Reply::new(&exchange, inbound, &traits, response)).await
 }
 
 async fn answer(inbound: &Rc<Inbound>, exchange: &Rc<Exchange>, mut reply: Reply) -> Next {
@@ -224,7 +224,7 @@ async fn answer(inbound: &Rc<Inbound>, exchange: &Rc<Exchange>, mut reply: Reply
 
 /// Answers what is no request. What follows it could be anything, so that the connection ends.
 async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, fault: Fault) -> Next {
-    let asked = Asked {
+    let traits = RequestTraits {
         method: Method::GET,
         version: Version::HTTP_11,
         keep_alive: false,
@@ -234,5 +234,5 @@ async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, fault: Fault
     let response = egress::finish(connection, response, Echo::default());
     exchange.note(|record| record.fault(fault));
     exchange.responds(response.status(), response.headers());
-    answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
+    answer(inbound, &exchange, Reply::new(&exchange, inbound, &traits, response)).await
 }

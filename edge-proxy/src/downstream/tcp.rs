@@ -25,7 +25,7 @@ use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::listener::{FilterChain, Listener};
 use crate::config::stream::TcpProxy;
-use crate::connection::terms::successor;
+use crate::connection::settings::successor;
 use crate::downstream::Clients;
 use crate::proxy_protocol::Addresses;
 use crate::stats::Counter;

@@ -62,8 +62,8 @@ use crate::config::filter::basic_auth::{BasicAuth, Users};
 use crate::config::filter::credential_injector::Injector;
 use crate::config::filter::csrf::SiteCheck;
 use crate::config::filter::fault::Faults;
-use crate::config::filter::geoip::Places;
-use crate::config::filter::jwt::{Asked, Tokens};
+use crate::config::filter::geoip::GeoIp;
+use crate::config::filter::jwt::{RouteRequirement, Tokens};
 use crate::config::filter::session::SessionPolicy;
 use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthCheckFilter, HttpFilters};
 use crate::config::route::HostRewrite;
@@ -104,8 +104,8 @@ enum Step<'a> {
     BasicAuth(&'a BasicAuth, Option<&'a Users>),
     ApiKeyAuth(&'a ApiKeyAuth, Option<&'a ApiKeyAuth>),
     Login(Box<LoggingIn<'a>>),
-    Places(&'a Places),
-    Tokens(&'a Tokens, Option<&'a Asked>),
+    GeoIp(&'a GeoIp),
+    Tokens(&'a Tokens, Option<&'a RouteRequirement>),
     Rbac(&'a AccessRules),
     LocalRateLimit(Limited<'a>),
     /// Boxed: it is large, and few requests have one.
@@ -386,7 +386,7 @@ impl<'a> Step<'a> {
             (Kind::ApiKeyAuth(auth), None) => Some(Self::ApiKeyAuth(auth, None)),
             (Kind::ApiKeyAuth(auth), Some(Of::ApiKeyAuth(own))) => Some(Self::ApiKeyAuth(auth, Some(own))),
             (Kind::Login(login), None) => Some(Self::Login(Box::new(LoggingIn::new(login)))),
-            (Kind::Places(places), None) => Some(Self::Places(places)),
+            (Kind::GeoIp(places), None) => Some(Self::GeoIp(places)),
             (Kind::Tokens(tokens), None) => (!tokens.telling.is_empty()).then_some(Self::Tokens(tokens, None)),
             (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, Some(asked))),
             (Kind::Rbac(rules), None) | (Kind::Rbac(_), Some(Of::Rbac(rules))) => rules.as_ref().map(Self::Rbac),
@@ -442,7 +442,7 @@ impl<'a> Step<'a> {
                 | Self::GrpcWeb(_)
                 | Self::HeaderMutation(_)
                 | Self::Login(_)
-                | Self::Places(_)
+                | Self::GeoIp(_)
                 | Self::Tokens(..)
                 | Self::LocalRateLimit(_)
                 | Self::GlobalRateLimit(_)
@@ -469,7 +469,7 @@ impl<'a> Step<'a> {
             Self::BasicAuth(auth, users) => return basic_auth::request(auth, *users, arrived),
             Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
             Self::Login(logging_in) => return logging_in.request(arrived).await,
-            Self::Places(places) => geoip::request(places, arrived),
+            Self::GeoIp(places) => geoip::request(places, arrived),
             Self::Tokens(tokens, asked) => return jwt::request(tokens, *asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),

@@ -149,12 +149,12 @@ pub(crate) async fn forward(
     };
     let source = body_source(body, &arrival, settings, chosen.entry);
     let kept = source.shared();
-    let terms = mirror::Terms {
+    let options = mirror::MirrorOptions {
         route: limits.route,
         te_trailers: notes.te_trailers,
     };
     if notes.upgrade.as_deref() != Some(Upgrade::CONNECT) {
-        mirror::start(connection, snapshot, &settings.mirrors, &head, kept, terms);
+        mirror::start(connection, snapshot, &settings.mirrors, &head, kept, options);
     }
     let forwarding = Forwarding {
         settings,

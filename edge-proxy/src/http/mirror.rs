@@ -28,7 +28,7 @@ use crate::upstream::Upstreams;
 
 /// What a copy has in common with its request beside its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct MirrorOptions {
     /// How long it may take.
     pub(crate) route: Option<Duration>,
     /// The client takes trailers.
@@ -42,7 +42,7 @@ pub(crate) fn start(
     mirrors: &[Mirror],
     head: &Head,
     body: Option<&SharedBody>,
-    terms: Terms,
+    options: MirrorOptions,
 ) {
     let (upstreams, downstream) = (&connection.upstreams, connection.protocol);
     for mirror in mirrors {
@@ -56,7 +56,7 @@ pub(crate) fn start(
         let body = body.map_or(RequestBody::Empty, |body| RequestBody::Shared(body.reader(Pull::Kept)));
         let extras = Extras {
             upgrade: None,
-            te_trailers: terms.te_trailers,
+            te_trailers: options.te_trailers,
         };
         let outgoing = Outgoing { head, body, extras };
         let (upstreams, snapshot, mirror) = (Rc::clone(upstreams), Rc::clone(snapshot), mirror.clone());
@@ -66,7 +66,7 @@ pub(crate) fn start(
             timer.set(
                 Kind::Route,
                 worker.clock.now(),
-                terms.route.or(Some(Duration::from_secs(15))),
+                options.route.or(Some(Duration::from_secs(15))),
             );
             // The result concerns nobody.
             let _ = send(&upstreams, &snapshot, &mirror, outgoing, downstream, &timer).await;

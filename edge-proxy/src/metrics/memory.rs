@@ -6,19 +6,19 @@ use rustc_hash::FxHashMap;
 
 use crate::config::metrics::{Sink, Temporality};
 use crate::metrics::Sample;
-use crate::metrics::otlp::Told;
+use crate::metrics::otlp::MetricValue;
 use crate::stats::{HistogramValue, Value};
 
 /// What was told, by the parts of names. What was never used isn't told, and isn't in here.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    scopes: FxHashMap<Arc<str>, Known>,
+    scopes: FxHashMap<Arc<str>, ScopeMemory>,
     round: u64,
 }
 
 /// What was told of a scope.
 #[derive(Debug, Default)]
-struct Known {
+struct ScopeMemory {
     values: FxHashMap<&'static str, Value>,
     /// When it was there last.
     round: u64,
@@ -37,7 +37,7 @@ impl Memory {
     }
 
     /// What is told of a value, if anything is.
-    pub(super) fn told(&mut self, sink: &Sink, sample: &Sample) -> Option<Told> {
+    pub(super) fn told(&mut self, sink: &Sink, sample: &Sample) -> Option<MetricValue> {
         let is_zero = match &sample.value {
             Value::Counter(value) => *value == 0,
             Value::Gauge(value) => *value == 0,
@@ -54,28 +54,28 @@ impl Memory {
         }
         let before = known.values.insert(sample.name, sample.value.clone());
         match &sample.value {
-            Value::Gauge(value) => Some(Told::Gauge(*value)),
+            Value::Gauge(value) => Some(MetricValue::Gauge(*value)),
             Value::Counter(value) => counter(sink.counters, *value, before),
             Value::Histogram(value) => histogram(sink.histograms, value, before),
         }
     }
 }
 
-fn counter(temporality: Temporality, value: u64, before: Option<Value>) -> Option<Told> {
+fn counter(temporality: Temporality, value: u64, before: Option<Value>) -> Option<MetricValue> {
     if temporality == Temporality::Cumulative {
-        return Some(Told::Counter(value));
+        return Some(MetricValue::Counter(value));
     }
     let since = match before {
         // What is smaller has begun anew.
         Some(Value::Counter(before)) if before <= value => value - before,
         _ => value,
     };
-    Some(since).filter(|since| *since > 0).map(Told::Counter)
+    Some(since).filter(|since| *since > 0).map(MetricValue::Counter)
 }
 
-fn histogram(temporality: Temporality, value: &HistogramValue, before: Option<Value>) -> Option<Told> {
+fn histogram(temporality: Temporality, value: &HistogramValue, before: Option<Value>) -> Option<MetricValue> {
     if temporality == Temporality::Cumulative {
-        return Some(Told::Histogram(Box::new(value.clone())));
+        return Some(MetricValue::Histogram(Box::new(value.clone())));
     }
     let since = match before {
         Some(Value::Histogram(before)) => value.since(&before),
@@ -84,5 +84,5 @@ fn histogram(temporality: Temporality, value: &HistogramValue, before: Option<Va
     let told = since.unwrap_or_else(|| value.clone());
     Some(told)
         .filter(|told| told.count() > 0)
-        .map(|told| Told::Histogram(Box::new(told)))
+        .map(|told| MetricValue::Histogram(Box::new(told)))
 }

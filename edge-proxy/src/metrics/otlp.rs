@@ -52,7 +52,7 @@ struct Number {
     start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
     time_unix_nano: u64,
-    // Told even where it is 0.
+    // MetricValue even where it is 0.
     #[prost(sfixed64, optional, tag = "6")]
     as_int: Option<i64>,
     #[prost(message, repeated, tag = "7")]
@@ -113,7 +113,7 @@ fn nanos(time: SystemTime) -> u64 {
 
 /// A value as it is told.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum MetricValue {
     /// What it is now.
     Gauge(i64),
     /// What it has grown to, or by.
@@ -123,7 +123,7 @@ pub(super) enum Told {
 }
 
 /// Writes a metric as a field of `ScopeMetrics`.
-pub(super) fn write(sink: &Sink, sample: &Sample, told: &Told, times: &Times, out: &mut Vec<u8>) {
+pub(super) fn write(sink: &Sink, sample: &Sample, value: &MetricValue, times: &Times, out: &mut Vec<u8>) {
     let attributes = match sink.has_attributes {
         true => sample.tags().map(attribute).collect(),
         false => Vec::new(),
@@ -134,12 +134,12 @@ pub(super) fn write(sink: &Sink, sample: &Sample, told: &Told, times: &Times, ou
         as_int: Some(as_int),
         attributes,
     };
-    let data = match told {
-        Told::Gauge(value) => Data::Gauge(Gauge {
+    let data = match value {
+        MetricValue::Gauge(value) => Data::Gauge(Gauge {
             // What it was before is of no interest.
             data_points: vec![number(*value, 0, attributes)],
         }),
-        Told::Counter(value) => {
+        MetricValue::Counter(value) => {
             let value = i64::try_from(*value).unwrap_or(i64::MAX);
             Data::Sum(Sum {
                 data_points: vec![number(value, times.start(sink.counters), attributes)],
@@ -147,7 +147,7 @@ pub(super) fn write(sink: &Sink, sample: &Sample, told: &Told, times: &Times, ou
                 is_monotonic: true,
             })
         }
-        Told::Histogram(value) => Data::Histogram(Histogram {
+        MetricValue::Histogram(value) => Data::Histogram(Histogram {
             data_points: vec![Distribution {
                 start_time_unix_nano: times.start(sink.histograms),
                 time_unix_nano: nanos(times.now),

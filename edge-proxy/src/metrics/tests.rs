@@ -3,7 +3,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::memory::Memory;
-use super::otlp::Told;
+use super::otlp::MetricValue;
 use super::*;
 use crate::config::ClusterId;
 use crate::config::collector::{Collector, Form};
@@ -40,10 +40,10 @@ fn round(memory: &mut Memory, sink: &Sink, scope: &ClusterStats) -> Vec<(&'stati
     memory.begin();
     of(scope, Family::Cluster, &Kept::All, &mut |sample| {
         let told = memory.told(sink, &sample);
-        all.extend(told.map(|told| match told {
-            Told::Gauge(value) => (sample.name, value as u64),
-            Told::Counter(value) => (sample.name, value),
-            Told::Histogram(value) => (sample.name, value.count()),
+        all.extend(told.map(|value| match value {
+            MetricValue::Gauge(value) => (sample.name, value as u64),
+            MetricValue::Counter(value) => (sample.name, value),
+            MetricValue::Histogram(value) => (sample.name, value.count()),
         }));
     });
     memory.end();

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::traces::{Context, Malformed, Told};
+use crate::traces::{Context, Malformed, Propagation};
 
 const B3: HeaderName = HeaderName::from_static("b3");
 const TRACE: HeaderName = HeaderName::from_static("x-b3-traceid");
@@ -18,7 +18,7 @@ pub(super) struct Found {
     /// Whether the trace is kept.
     pub(super) is_sampled: bool,
     /// How it says so.
-    pub(super) told: Told,
+    pub(super) propagation: Propagation,
 }
 
 /// Looks for it; where the caller doesn't decide, `is_wanted` does.
@@ -48,7 +48,7 @@ pub(super) fn find(headers: &HeaderMap, is_wanted: bool) -> Result<Found, Malfor
     Ok(Found {
         parent,
         is_sampled,
-        told: Told::Usual,
+        propagation: Propagation::Usual,
     })
 }
 
@@ -65,7 +65,7 @@ fn single_field(text: &str, is_wanted: bool) -> Result<Found, Malformed> {
         return Ok(Found {
             parent: None,
             is_sampled: flag(first)?,
-            told: Told::Single,
+            propagation: Propagation::Single,
         });
     };
     if !matches!(first.len(), 16 | 32) || span.len() != 16 {
@@ -87,7 +87,7 @@ fn single_field(text: &str, is_wanted: bool) -> Result<Found, Malformed> {
             is_sampled,
         }),
         is_sampled,
-        told: Told::Single,
+        propagation: Propagation::Single,
     })
 }
 
@@ -114,14 +114,19 @@ pub(super) fn trace(context: &Context) -> String {
 }
 
 /// Tells a backend.
-pub(super) fn tell(context: &Context, told: &Told, (span, parent): (u64, Option<u64>), headers: &mut HeaderMap) {
+pub(super) fn tell(
+    context: &Context,
+    propagation: &Propagation,
+    (span, parent): (u64, Option<u64>),
+    headers: &mut HeaderMap,
+) {
     let sampled = if context.is_sampled { "1" } else { "0" };
     let mut put = |name, value: String| {
         if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
             headers.insert(name, value);
         }
     };
-    if *told == Told::Single {
+    if *propagation == Propagation::Single {
         let parent = parent.map(|parent| format!("-{parent:016x}")).unwrap_or_default();
         put(B3, format!("{}-{span:016x}-{sampled}{parent}", trace(context)));
         return;
@@ -159,7 +164,7 @@ mod tests {
         assert_eq!(several.unwrap().parent, one.parent);
         let parent = one.parent.unwrap();
         let mut headers = HeaderMap::new();
-        tell(&parent, &one.told, (parent.span, parent.parent), &mut headers);
+        tell(&parent, &one.propagation, (parent.span, parent.parent), &mut headers);
         assert_eq!(headers[B3], single);
         assert!(!parent.is_sampled);
     }

@@ -174,7 +174,10 @@ mod tests {
         let usual = TracesInIds::default();
         assert_eq!(chosen(shares(0, 0, 100), usual, &[before]).0, Reason::Sampled);
         assert_eq!(chosen(shares(0, 0, 16), usual, &[before]).0, Reason::NotTraceable);
-        let untold = TracesInIds { packs_reason: false, ..usual };
+        let untold = TracesInIds {
+            packs_reason: false,
+            ..usual
+        };
         let (reason, id) = chosen(shares(0, 0, 100), untold, &[before]);
         assert_eq!((reason, &*id), (Reason::NotTraceable, before.1));
     }

@@ -5,7 +5,7 @@ use envoy_types::pb::opentelemetry::proto::common::v1::{AnyValue, KeyValue};
 use prost::encoding::message;
 
 use crate::traces::span::{Kind, Span};
-use crate::traces::{Told, Trace};
+use crate::traces::{Propagation, Trace};
 
 /// `opentelemetry.proto.trace.v1.Span`, as far as it is filled here.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -64,9 +64,9 @@ pub(super) fn write(trace: &Trace, span: &Span, out: &mut Vec<u8>) {
     let span = Message {
         trace_id: [context.high.to_be_bytes(), context.low.to_be_bytes()].concat(),
         span_id: span.id.to_be_bytes().to_vec(),
-        trace_state: match &trace.told {
-            Told::State(state) => String::from_utf8_lossy(state.as_bytes()).into_owned(),
-            Told::Usual | Told::Single => String::new(),
+        trace_state: match &trace.propagation {
+            Propagation::State(state) => String::from_utf8_lossy(state.as_bytes()).into_owned(),
+            Propagation::Usual | Propagation::Single => String::new(),
         },
         parent_span_id: span
             .parent

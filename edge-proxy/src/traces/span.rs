@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::access_log::{self, Client, Entry, Fields, Heads, Record, Values};
-use crate::config::access_log::{AddressOf, Flags, Piece, Wanted};
+use crate::config::access_log::{AddressOf, CapturedFields, Flags, Piece};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::HostAddress;
 use crate::config::tracing::{SpanFormat, TagValue, Tracer};
@@ -128,7 +128,7 @@ impl Teller<'_> {
         span.put("http.method", request.method.as_str());
         span.put("downstream_cluster", or_none(&self.trace.downstream));
         span.put("user_agent", or_none(&http::header::USER_AGENT));
-        let held = self.held(Wanted::NOTHING, Known::All);
+        let held = self.held(CapturedFields::NOTHING, Known::All);
         let entry = self.entry(&held);
         span.put("http.protocol", entry.protocol().unwrap_or("-"));
         if let Some(peer) = entry.socket(AddressOf::Peer) {
@@ -266,7 +266,7 @@ impl Teller<'_> {
         (&self.trace.tracing.spans, route)
     }
 
-    fn name(&self, format: Option<(&[Piece], &Wanted)>, usual: String, known: Known) -> String {
+    fn name(&self, format: Option<(&[Piece], &CapturedFields)>, usual: String, known: Known) -> String {
         let said = format.map(|(pieces, wanted)| self.said(pieces, &self.held(wanted, known)));
         said.filter(|name| !name.is_empty()).unwrap_or(usual)
     }
@@ -276,7 +276,7 @@ impl Teller<'_> {
         String::from_utf8(said).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    fn held(&self, wanted: &Wanted, known: Known) -> Held {
+    fn held(&self, wanted: &CapturedFields, known: Known) -> Held {
         let request = access_log::values(&wanted.request, &self.heads.request);
         let whole = access_log::whole(&wanted.whole.request, &self.heads.request);
         match known {

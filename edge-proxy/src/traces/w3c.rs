@@ -2,13 +2,13 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::traces::{Context, Malformed, Told};
+use crate::traces::{Context, Malformed, Propagation};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The span of the caller, if it tells of one.
-pub(super) fn find(headers: &HeaderMap) -> Result<Option<(Context, Told)>, Malformed> {
+pub(super) fn find(headers: &HeaderMap) -> Result<Option<(Context, Propagation)>, Malformed> {
     let Some(parent) = headers.get(TRACEPARENT) else {
         return Ok(None);
     };
@@ -16,7 +16,7 @@ pub(super) fn find(headers: &HeaderMap) -> Result<Option<(Context, Told)>, Malfo
     let state = headers.get(TRACESTATE).filter(|state| !state.is_empty());
     Ok(Some((
         context,
-        state.map_or(Told::Usual, |state| Told::State(state.clone())),
+        state.map_or(Propagation::Usual, |state| Propagation::State(state.clone())),
     )))
 }
 
@@ -43,7 +43,7 @@ fn parse(text: &str) -> Option<Context> {
 }
 
 /// Tells a backend.
-pub(super) fn tell(context: &Context, told: &Told, span: u64, headers: &mut HeaderMap) {
+pub(super) fn tell(context: &Context, propagation: &Propagation, span: u64, headers: &mut HeaderMap) {
     let Context { high, low, .. } = context;
     let flags = u8::from(context.is_sampled);
     let parent = format!("00-{high:016x}{low:016x}-{span:016x}-{flags:02x}");
@@ -51,9 +51,9 @@ pub(super) fn tell(context: &Context, told: &Told, span: u64, headers: &mut Head
         headers.insert(TRACEPARENT, parent);
     }
     // Empty where there is none, as in Envoy: a state that belongs to no trace must not go on.
-    let state = match told {
-        Told::State(state) => state.clone(),
-        Told::Usual | Told::Single => HeaderValue::from_static(""),
+    let state = match propagation {
+        Propagation::State(state) => state.clone(),
+        Propagation::Usual | Propagation::Single => HeaderValue::from_static(""),
     };
     headers.insert(TRACESTATE, state);
 }
@@ -70,9 +70,9 @@ mod tests {
         assert_eq!(find(&headers), Ok(None));
         headers.insert(TRACEPARENT, HeaderValue::from_static(PARENT));
         headers.insert(TRACESTATE, HeaderValue::from_static("a=b"));
-        let (context, told) = find(&headers).unwrap().unwrap();
+        let (context, propagation) = find(&headers).unwrap().unwrap();
         assert!(context.is_sampled && context.is_remote);
-        tell(&context, &told, 1, &mut headers);
+        tell(&context, &propagation, 1, &mut headers);
         assert_eq!(
             headers[TRACEPARENT],
             "00-0af7651916cd43dd8448eb211c80319c-0000000000000001-01"

@@ -428,7 +428,7 @@ fn by_zone(
     }
     match &entry.proxies {
         Some(local) if at == 0 && !priority.panics => {
-            let threshold = entry.endpoints.terms.panic_threshold;
+            let threshold = entry.endpoints.lb_settings.panic_threshold;
             Zoned::current(zoned, awareness, priority, threshold, local).choose(awareness, random)
         }
         _ => Chosen::Anybody,

@@ -31,7 +31,7 @@ use crate::compile::secret::{self, SecretKey, Secrets};
 use crate::compile::{At, Context, Rejection, Rejections};
 use crate::config::Snapshot;
 use crate::config::cluster::ClusterEntry;
-use crate::config::endpoint::Terms;
+use crate::config::endpoint::LbSettings;
 use crate::config::listener::{ListenAddress, Listener};
 use crate::xds::assembly::services::Services;
 use crate::xds::delta::Incoming;
@@ -223,7 +223,7 @@ impl Assembly {
                 assignment,
                 resolved: by_name.then_some(&nothing),
                 previous: None,
-                terms: &spec.terms,
+                lb_settings: &spec.lb_settings,
                 sockets: spec.socket_matches(),
                 checks: Checks::None,
             };
@@ -232,7 +232,7 @@ impl Assembly {
         let active = before.and_then(|before| before.active.clone());
         let name = spec.name.clone();
         // Whoever resolves its names only tells of the next answer.
-        if before.is_none_or(|before| before.spec.discovery.question() != spec.discovery.question()) {
+        if before.is_none_or(|before| before.spec.discovery.lookup() != spec.discovery.lookup()) {
             self.resolved.remove(&name);
         }
         if let Some(before) = before {
@@ -265,7 +265,7 @@ impl Assembly {
             assignment: &message,
             resolved: None,
             previous: None,
-            terms: &Terms::default(),
+            lb_settings: &LbSettings::default(),
             sockets: &[],
             checks: Checks::None,
         };

@@ -4,11 +4,15 @@ use envoy_types::pb::envoy::extensions::access_loggers::filters::cel::v3::Expres
 
 use crate::compile::expression::{self, Site, Texts};
 use crate::compile::field::{At, Rejection, fields};
-use crate::config::access_log::{Filter, Operator, Wanted, Written, place};
+use crate::config::access_log::{CapturedFields, Filter, Operator, Written, place};
 use crate::expression::{Attribute, FieldName, Message};
 
 /// A filter that takes what an expression is true for.
-pub(super) fn filter(at: &At<'_>, message: &ExpressionFilter, wanted: &mut Wanted) -> Result<Filter, Rejection> {
+pub(super) fn filter(
+    at: &At<'_>,
+    message: &ExpressionFilter,
+    wanted: &mut CapturedFields,
+) -> Result<Filter, Rejection> {
     fields!(at, message => ExpressionFilter { expression, cel_config; ignore; refuse });
     let texts = expression::texts(&at.field("cel_config"), cel_config.as_ref())?;
     let at = at.field("expression");
@@ -18,7 +22,7 @@ pub(super) fn filter(at: &At<'_>, message: &ExpressionFilter, wanted: &mut Wante
 }
 
 /// `CEL(…)`. The text of a command ends at its last bracket: expressions have some of their own.
-pub(super) fn operator(at: &At<'_>, command: &str, wanted: &mut Wanted) -> Result<Operator, Rejection> {
+pub(super) fn operator(at: &At<'_>, command: &str, wanted: &mut CapturedFields) -> Result<Operator, Rejection> {
     let text = command.strip_prefix("CEL(").and_then(|rest| rest.strip_suffix(')'));
     let Some(text) = text else {
         return Err(at.error(format!("command operator %{command}% is not supported by this proxy")));
@@ -33,7 +37,7 @@ pub(super) fn operator(at: &At<'_>, command: &str, wanted: &mut Wanted) -> Resul
 
 /// What is known of an exchange that is over, of which only wanted fields were kept.
 struct OfRecords<'w> {
-    wanted: &'w mut Wanted,
+    wanted: &'w mut CapturedFields,
 }
 
 impl Site for OfRecords<'_> {

@@ -12,10 +12,14 @@ use crate::compile::access_log::expression;
 use crate::compile::field::{At, Rejection, is, unpack};
 use crate::compile::header::header_condition;
 use crate::compile::route::fraction;
-use crate::config::access_log::{Comparison, Filter, Flags, MAX_CONDITIONS, Wanted};
+use crate::config::access_log::{CapturedFields, Comparison, Filter, Flags, MAX_CONDITIONS};
 
 /// Compiles a filter; none takes everything.
-pub(super) fn filter(at: &At<'_>, message: Option<&AccessLogFilter>, wanted: &mut Wanted) -> Result<Filter, Rejection> {
+pub(super) fn filter(
+    at: &At<'_>,
+    message: Option<&AccessLogFilter>,
+    wanted: &mut CapturedFields,
+) -> Result<Filter, Rejection> {
     let Some(message) = message else {
         return Ok(Filter::Everything);
     };
@@ -109,7 +113,7 @@ pub(super) fn is_of_unmatched(message: &AccessLogFilter) -> bool {
     }
 }
 
-fn filters(at: &At<'_>, list: &[AccessLogFilter], wanted: &mut Wanted) -> Result<Box<[Filter]>, Rejection> {
+fn filters(at: &At<'_>, list: &[AccessLogFilter], wanted: &mut CapturedFields) -> Result<Box<[Filter]>, Rejection> {
     let at = at.field("filters");
     let filters = list.iter().enumerate();
     filters

@@ -17,8 +17,8 @@ use crate::compile::files::Files;
 use crate::compile::template::header_field;
 use crate::config::access::MetadataPath;
 use crate::config::access_log::{
-    Absent, AddressOf, AddressPart, FieldOf, Format, GrpcForm, Json, Moment, Named, OfSession, Operator, PeerPart,
-    Piece, Query, TimePart, Wanted, place,
+    Absent, AddressOf, AddressPart, CapturedFields, FieldOf, Format, GrpcForm, Json, Moment, Named, OfSession,
+    Operator, PeerPart, Piece, Query, TimePart, place,
 };
 use crate::config::header::HeaderField;
 use crate::config::listener::PrefixedHeaders;
@@ -26,14 +26,14 @@ use crate::config::listener::PrefixedHeaders;
 /// What formats know beside their text.
 pub(in crate::compile) struct Words<'a> {
     /// The fields that they ask for.
-    wanted: &'a mut Wanted,
+    wanted: &'a mut CapturedFields,
     files: &'a dyn Files,
     prefixed: &'a PrefixedHeaders,
 }
 
 impl<'a> Words<'a> {
     /// Those of a list of formats that want these fields.
-    pub(in crate::compile) fn of(context: &'a Context, wanted: &'a mut Wanted) -> Self {
+    pub(in crate::compile) fn of(context: &'a Context, wanted: &'a mut CapturedFields) -> Self {
         Self {
             wanted,
             files: &*context.files,

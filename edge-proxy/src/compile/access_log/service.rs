@@ -19,7 +19,7 @@ use crate::compile::Context;
 use crate::compile::access_log::format::{self, Words};
 use crate::compile::collector::{self, Gathering, pair};
 use crate::compile::field::{At, Rejection, fields};
-use crate::config::access_log::{HttpEntries, OtlpFormat, OtlpValue, Sink, Wanted};
+use crate::config::access_log::{CapturedFields, HttpEntries, OtlpFormat, OtlpValue, Sink};
 use crate::config::collector::{Collector, Form};
 
 /// Envoy's access log service, with entries of HTTP.
@@ -27,7 +27,7 @@ pub(super) fn http(
     context: &mut Context,
     at: &At<'_>,
     message: &HttpGrpcAccessLogConfig,
-    wanted: &mut Wanted,
+    wanted: &mut CapturedFields,
 ) -> Result<Sink, Rejection> {
     fields!(at, message => HttpGrpcAccessLogConfig {
         common_config, additional_request_headers_to_log, additional_response_headers_to_log,
@@ -123,7 +123,7 @@ pub(super) fn otlp(
     context: &mut Context,
     at: &At<'_>,
     message: &OpenTelemetryAccessLogConfig,
-    wanted: &mut Wanted,
+    wanted: &mut CapturedFields,
 ) -> Result<Sink, Rejection> {
     fields!(at, message => OpenTelemetryAccessLogConfig {
         grpc_service, disable_builtin_labels, resource_attributes, body, attributes, formatters, log_name,

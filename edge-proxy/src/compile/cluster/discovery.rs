@@ -32,9 +32,9 @@ pub enum Discovery {
 
 impl Discovery {
     /// What must be asked of DNS, if anything.
-    pub fn question(&self) -> Option<Question> {
+    pub fn lookup(&self) -> Option<DnsLookup> {
         match self {
-            Self::Dns(dns) => Some(dns.question()),
+            Self::Dns(dns) => Some(dns.lookup()),
             Self::Static(_) | Self::Eds(_) | Self::Requests(_) => None,
         }
     }
@@ -55,7 +55,7 @@ pub struct DnsSpec {
 
 /// What is asked of DNS, and how often: who asks the same goes on with the answers that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct DnsLookup {
     /// The names.
     pub names: Vec<String>,
     /// Between two resolutions.
@@ -68,8 +68,8 @@ pub struct Question {
 
 impl DnsSpec {
     /// What must be asked.
-    pub fn question(&self) -> Question {
-        Question {
+    pub fn lookup(&self) -> DnsLookup {
+        DnsLookup {
             names: host_names(&self.assignment),
             refresh: self.refresh,
             family: self.family,

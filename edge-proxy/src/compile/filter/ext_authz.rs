@@ -93,7 +93,7 @@ pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<Fil
                 refuse disable_request_body_buffering, with_request_body, service_override
             });
             let told = context_extensions.iter();
-            AuthorizerOfRoute::Told(told.map(|(key, value)| (key.clone(), value.clone())).collect())
+            AuthorizerOfRoute::Context(told.map(|(key, value)| (key.clone(), value.clone())).collect())
         }
         None => return Err(at.error("disabled or check_settings is required")),
     };
@@ -101,7 +101,7 @@ pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<Fil
 }
 
 /// Who is asked, and how.
-struct Asked {
+struct ServiceSpec {
     cluster: ClusterId,
     authority: HeaderValue,
     timeout: Option<Duration>,
@@ -109,7 +109,7 @@ struct Asked {
     form: AuthorizerForm,
 }
 
-fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Asked, Rejection> {
+fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<ServiceSpec, Rejection> {
     fields!(at, message => GrpcService {
         timeout, target_specifier, retry_policy; ignore; refuse initial_metadata
     });
@@ -124,7 +124,7 @@ fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Ask
         cluster_name, authority; ignore max_receive_message_length; refuse retry_policy, skip_envoy_headers
     });
     let name = if authority.is_empty() { cluster_name } else { authority };
-    Ok(Asked {
+    Ok(ServiceSpec {
         cluster: ClusterId(context.clusters.intern(cluster_name)),
         authority: HeaderValue::from_str(name).map_err(|_| at.field("authority").error("is not a host"))?,
         timeout,
@@ -133,7 +133,7 @@ fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Ask
     })
 }
 
-fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<Asked, Rejection> {
+fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<ServiceSpec, Rejection> {
     fields!(at, message => HttpService {
         server_uri, path_prefix, path_override, authorization_request, authorization_response, retry_policy;
         ignore;
@@ -169,7 +169,7 @@ fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<
     let list = at_told.field("headers_to_add");
     let added = headers_to_add.iter().enumerate();
     let named = |field: &str, list: &Option<ListStringMatcher>| conditions(&at_said.field(field), list.as_ref());
-    Ok(Asked {
+    Ok(ServiceSpec {
         cluster: ClusterId(context.clusters.intern(cluster)),
         authority: HeaderValue::from_str(authority).map_err(|_| at_uri.field("uri").error("has no host"))?,
         timeout: deadline(&at_uri.field("timeout"), timeout.as_ref(), None)?,

@@ -1,4 +1,4 @@
-//! Geoip with MaxMindConfig → [`Places`].
+//! Geoip with MaxMindConfig → [`GeoIp`].
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -15,10 +15,10 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::template::header_name;
 use crate::config::filter::FilterKind;
-use crate::config::filter::geoip::{ClientSource, Database, Fact, Lookup, Places, Telling};
+use crate::config::filter::geoip::{ClientSource, Database, Fact, GeoIp, Lookup, Telling};
 
 /// What is told of a client by one database: the key for it, and where in a record it is.
-type Known<'k> = (&'k str, &'static [PathElement<'static>], Telling);
+type FactPath<'k> = (&'k str, &'static [PathElement<'static>], Telling);
 
 /// Who Apple's users are that hide their addresses.
 const RELAY: Telling = Telling::Whether("iCloud Private Relay");
@@ -28,7 +28,7 @@ const SYSTEM: &[PathElement<'_>] = &[Key("autonomous_system_number")];
 const ORGANIZATION: &[PathElement<'_>] = &[Key("autonomous_system_organization")];
 
 /// What is told as it is.
-fn plain<'k>(key: &'k str, path: &'static [PathElement<'static>]) -> Known<'k> {
+fn plain<'k>(key: &'k str, path: &'static [PathElement<'static>]) -> FactPath<'k> {
     (key, path, Telling::Plain)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         .as_ref()
         .and_then(|provider| provider.typed_config.as_ref())
         .ok_or_else(|| at_provider.error("is required"))?;
-    Ok(FilterKind::Places(Places {
+    Ok(FilterKind::GeoIp(GeoIp {
         client: client(at, xff_config.as_ref(), custom_header_config.as_ref())?,
         lookups: lookups(&at_provider, &unpack(&at_provider, provider)?, context)?,
     }))
@@ -88,7 +88,7 @@ fn lookups(at: &At<'_>, message: &MaxMindConfig, context: &mut Context) -> Resul
         unless(country_db_path, country),
         [asn, asn_org].map(|key| unless(asn_db_path, key)),
     );
-    let files: [(&str, &str, &[Known<'_>]); 5] = [
+    let files: [(&str, &str, &[FactPath<'_>]); 5] = [
         (
             "city_db_path",
             city_db_path,
@@ -151,7 +151,7 @@ fn keys<'m>(
         .ok_or_else(|| at.field("geo_field_keys").error("is required"))
 }
 
-fn facts(at: &At<'_>, known: &[Known<'_>]) -> Result<Box<[Fact]>, Rejection> {
+fn facts(at: &At<'_>, known: &[FactPath<'_>]) -> Result<Box<[Fact]>, Rejection> {
     let wanted = known.iter().filter(|(key, ..)| !key.is_empty());
     wanted
         .map(|(key, path, telling)| {

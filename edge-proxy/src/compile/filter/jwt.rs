@@ -26,7 +26,7 @@ use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
-    Asked, Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, TokenPlace, Tokens,
+    Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 
@@ -71,10 +71,10 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
 pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterSettings, Rejection> {
     let message: PerRouteConfig = unpack(at, config)?;
     match &message.requirement_specifier {
-        Some(RequirementSpecifier::Disabled(true)) => Ok(FilterSettings::Tokens(Asked::Nothing)),
+        Some(RequirementSpecifier::Disabled(true)) => Ok(FilterSettings::Tokens(RouteRequirement::Nothing)),
         Some(RequirementSpecifier::Disabled(false)) => Err(at.field("disabled").error("must be true")),
         Some(RequirementSpecifier::RequirementName(name)) => {
-            Ok(FilterSettings::Tokens(Asked::Named(name.as_str().into())))
+            Ok(FilterSettings::Tokens(RouteRequirement::Named(name.as_str().into())))
         }
         None => Err(at.error("disabled or requirement_name is required")),
     }

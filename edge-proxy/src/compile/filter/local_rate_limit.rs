@@ -17,7 +17,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration, fields, number, unpack};
 use crate::compile::header::edits;
 use crate::compile::route::fraction;
-use crate::config::filter::local_rate_limit::{Bucket, Buckets, Limit, RateLimits, Seen, SharedSeen, Size};
+use crate::config::filter::local_rate_limit::{Bucket, BucketCache, Buckets, Limit, RateLimits, SharedBuckets, Size};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::HeaderSteps;
 use crate::config::route::Fraction;
@@ -160,7 +160,7 @@ fn limit(at: &At<'_>, message: &LocalRateLimitDescriptor, max_values: u32) -> Re
     Ok(Limit {
         entries: pairs.into(),
         buckets: if is_open {
-            Buckets::Each(SharedSeen::new(Seen::nothing(size, max_values as usize)))
+            Buckets::Each(SharedBuckets::new(BucketCache::empty(size, max_values as usize)))
         } else {
             Buckets::One(Bucket::full(size))
         },

@@ -12,7 +12,7 @@ use crate::compile::header::{header_condition, query_condition};
 use crate::compile::http::address_filter;
 use crate::compile::template::header_name;
 use crate::config::access::MetadataPath;
-use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, Hits, DescriptorEntry, EntryValue};
+use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, DescriptorEntry, EntryValue, Hits};
 
 /// Compiles how requests are described.
 pub(super) fn descriptor(at: &At<'_>, message: &RateLimit) -> Result<Descriptor, Rejection> {

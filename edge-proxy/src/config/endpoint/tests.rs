@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use super::*;
 
 /// Priorities of hosts, each with the health that it has.
-fn set(levels: &[&[Health]], terms: Terms) -> EndpointSet {
+fn set(levels: &[&[Health]], lb_settings: LbSettings) -> EndpointSet {
     let mut hosts = Vec::new();
     let levels = levels.iter().map(|level| {
         let first = hosts.len() as u32;
@@ -28,7 +28,7 @@ fn set(levels: &[&[Health]], terms: Terms) -> EndpointSet {
         Level { groups: [group].into() }
     });
     let levels = levels.collect();
-    EndpointSet::new(hosts.into(), levels, terms)
+    EndpointSet::new(hosts.into(), levels, lb_settings)
 }
 
 fn load(set: &EndpointSet) -> Vec<(u32, u32)> {
@@ -45,24 +45,24 @@ const L: Health = Health::Draining;
 /// The example of Envoy's documentation, and the cases of its page on degraded endpoints.
 #[test]
 fn healthy_hosts_of_any_priority_come_before_degraded_ones() {
-    let terms = Terms::default();
-    assert_eq!(load(&set(&[&[H, H, D, D]], terms.clone())), [(70, 30)]);
-    assert_eq!(load(&set(&[&[D, D], &[H, H]], terms.clone())), [(0, 0), (100, 0)]);
-    assert_eq!(load(&set(&[&[U, D], &[U, H]], terms.clone())), [(0, 30), (70, 0)]);
-    assert_eq!(load(&set(&[&[U, U], &[U, D]], terms)), [(0, 0), (0, 100)]);
+    let lb_settings = LbSettings::default();
+    assert_eq!(load(&set(&[&[H, H, D, D]], lb_settings.clone())), [(70, 30)]);
+    assert_eq!(load(&set(&[&[D, D], &[H, H]], lb_settings.clone())), [(0, 0), (100, 0)]);
+    assert_eq!(load(&set(&[&[U, D], &[U, H]], lb_settings.clone())), [(0, 30), (70, 0)]);
+    assert_eq!(load(&set(&[&[U, U], &[U, D]], lb_settings)), [(0, 0), (0, 100)]);
 }
 
 #[test]
 fn a_priority_panics_only_while_all_together_are_too_few() {
     let panics = |set: &EndpointSet| -> Vec<bool> { set.view().priorities.iter().map(|one| one.panics).collect() };
-    let one = set(&[&[H, U, U, U], &[H, H]], Terms::default());
+    let one = set(&[&[H, U, U, U], &[H, H]], LbSettings::default());
     assert_eq!((panics(&one), load(&one)), (vec![false, false], vec![(35, 0), (65, 0)]));
-    let both = set(&[&[H, U, U, U], &[U, U]], Terms::default());
+    let both = set(&[&[H, U, U, U], &[U, U]], LbSettings::default());
     // By their sizes.
     assert_eq!((panics(&both), load(&both)), (vec![true, true], vec![(67, 0), (33, 0)]));
-    let never = Terms {
+    let never = LbSettings {
         panic_threshold: 0,
-        ..Terms::default()
+        ..LbSettings::default()
     };
     let never = set(&[&[U, U]], never);
     assert_eq!((panics(&never), load(&never)), (vec![false], vec![(100, 0)]));
@@ -71,7 +71,7 @@ fn a_priority_panics_only_while_all_together_are_too_few() {
 
 #[test]
 fn hosts_that_are_excluded_do_not_count_against_the_others() {
-    let set = set(&[&[H, H, U, U]], Terms::default());
+    let set = set(&[&[H, H, U, U]], LbSettings::default());
     for host in &set.hosts[2..] {
         host.vitals.set(Flag::PendingCheck);
     }
@@ -84,7 +84,7 @@ fn hosts_that_are_excluded_do_not_count_against_the_others() {
 #[test]
 fn hosts_that_take_their_leave_are_no_reason_for_panic_or_another_priority() {
     let view = |levels: &[&[Health]]| {
-        let set = set(levels, Terms::default());
+        let set = set(levels, LbSettings::default());
         let panics: Vec<bool> = set.view().priorities.iter().map(|one| one.panics).collect();
         let used: Vec<u32> = set.view().priorities[0].healthy.all.indexes.to_vec();
         (load(&set), panics, used)

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::config::endpoint::hashing::Table;
-use crate::config::endpoint::{Group, Health, Host, Level, Terms};
+use crate::config::endpoint::{Group, Health, Host, LbSettings, Level};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -99,12 +99,15 @@ struct Availability {
 
 impl View {
     /// The view of hosts by their health of now.
-    pub fn new(hosts: &[Arc<Host>], levels: &[Level], terms: &Terms) -> Self {
-        let available: Vec<Availability> = levels.iter().map(|level| availability(hosts, level, terms)).collect();
+    pub fn new(hosts: &[Arc<Host>], levels: &[Level], lb_settings: &LbSettings) -> Self {
+        let available: Vec<Availability> = levels
+            .iter()
+            .map(|level| availability(hosts, level, lb_settings))
+            .collect();
         let total = total(&available);
         let panics: Vec<bool> = levels
             .iter()
-            .map(|level| total < 100 && is_in_panic(hosts, level, terms))
+            .map(|level| total < 100 && is_in_panic(hosts, level, lb_settings))
             .collect();
         let load = if panics.iter().all(|panics| *panics) {
             by_size(levels)
@@ -117,8 +120,8 @@ impl View {
                 let healthy = drawable(
                     hosts,
                     level,
-                    terms,
-                    Wanted {
+                    lb_settings,
+                    HostQuery {
                         health: Health::Healthy,
                         panics,
                     },
@@ -130,18 +133,18 @@ impl View {
                     degraded: drawable(
                         hosts,
                         level,
-                        terms,
-                        Wanted {
+                        lb_settings,
+                        HostQuery {
                             health: Health::Degraded,
                             panics: false,
                         },
                     ),
                     panics,
                     zones: match index {
-                        0 if terms.by_zone => zones(hosts, level),
+                        0 if lb_settings.by_zone => zones(hosts, level),
                         _ => Box::default(),
                     },
-                    table: terms
+                    table: lb_settings
                         .hashing
                         .as_ref()
                         .map(|hashing| Table::new(hashing, hosts, &healthy)),
@@ -281,8 +284,8 @@ fn census(hosts: &[Arc<Host>], members: impl Iterator<Item = u32>) -> (u64, u64,
     sum
 }
 
-fn availability(hosts: &[Arc<Host>], level: &Level, terms: &Terms) -> Availability {
-    let factor = u64::from(terms.overprovisioning);
+fn availability(hosts: &[Arc<Host>], level: &Level, lb_settings: &LbSettings) -> Availability {
+    let factor = u64::from(lb_settings.overprovisioning);
     match census(hosts, members(level)) {
         (_, _, 0) => Availability::default(),
         (healthy, degraded, all) => Availability {
@@ -292,10 +295,11 @@ fn availability(hosts: &[Arc<Host>], level: &Level, terms: &Terms) -> Availabili
     }
 }
 
-fn is_in_panic(hosts: &[Arc<Host>], level: &Level, terms: &Terms) -> bool {
+fn is_in_panic(hosts: &[Arc<Host>], level: &Level, lb_settings: &LbSettings) -> bool {
     let (healthy, degraded, all) = census(hosts, members(level));
     // A level of nobody has 0 per cent, and panics unless there is no panic.
-    (healthy + degraded) * 100 < u64::from(terms.panic_threshold) * all || (all == 0 && terms.panic_threshold > 0)
+    (healthy + degraded) * 100 < u64::from(lb_settings.panic_threshold) * all
+        || (all == 0 && lb_settings.panic_threshold > 0)
 }
 
 /// Everybody panics: load goes by the number of hosts.
@@ -344,13 +348,13 @@ fn spread(available: &[Availability], total: u64) -> Vec<(u32, u32)> {
 
 /// Who is looked for.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct HostQuery {
     health: Health,
     /// Everybody.
     panics: bool,
 }
 
-fn drawable(hosts: &[Arc<Host>], level: &Level, terms: &Terms, wanted: Wanted) -> Drawable {
+fn drawable(hosts: &[Arc<Host>], level: &Level, lb_settings: &LbSettings, wanted: HostQuery) -> Drawable {
     let mut all = Vec::new();
     let mut localities = Vec::new();
     for group in &level.groups {
@@ -370,7 +374,7 @@ fn drawable(hosts: &[Arc<Host>], level: &Level, terms: &Terms, wanted: Wanted) -
         if !wanted.panics
             && let Some(weight) = group.weight.filter(|weight| *weight > 0 && !fit.is_empty())
         {
-            localities.push(locality(hosts, group, terms, weight, fit));
+            localities.push(locality(hosts, group, lb_settings, weight, fit));
         }
     }
     Drawable {
@@ -397,9 +401,9 @@ fn zones(hosts: &[Arc<Host>], level: &Level) -> Box<[Zone]> {
     zones.collect()
 }
 
-fn locality(hosts: &[Arc<Host>], group: &Group, terms: &Terms, weight: u32, fit: Box<[u32]>) -> Locality {
+fn locality(hosts: &[Arc<Host>], group: &Group, lb_settings: &LbSettings, weight: u32, fit: Box<[u32]>) -> Locality {
     let (_, _, count) = census(hosts, group.members.iter().copied());
-    let share = (u64::from(terms.overprovisioning) * fit.len() as u64 / count.max(1)).min(100);
+    let share = (u64::from(lb_settings.overprovisioning) * fit.len() as u64 / count.max(1)).min(100);
     Locality {
         weight,
         // In hundredths, so that a share of a small weight does not vanish.

@@ -75,5 +75,5 @@ pub enum AuthorizerOfRoute {
     /// It isn't asked.
     Off,
     /// It is told this as well.
-    Told(BTreeMap<String, String>),
+    Context(BTreeMap<String, String>),
 }

@@ -13,7 +13,7 @@ use crate::config::filter::credential_injector::Slot;
 
 /// The filter.
 #[derive(Debug)]
-pub struct Places {
+pub struct GeoIp {
     /// Whose place is looked up.
     pub client: ClientSource,
     /// Where, and what of it goes into which header.

@@ -12,7 +12,7 @@ mod keys;
 mod remote;
 
 pub use keys::{Algorithm, Key, KeySet, Material};
-pub use remote::{Known, RemoteKeys};
+pub use remote::{Freshness, RemoteKeys};
 
 /// What a chain says.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Tokens {
 
 /// What a route asks for.
 #[derive(Debug)]
-pub enum Asked {
+pub enum RouteRequirement {
     /// Nothing.
     Nothing,
     /// What the chain knows by this name.

@@ -57,7 +57,7 @@ pub struct Limit {
     clippy::disallowed_types,
     reason = "held for a look-up that waits for nothing; after a panic the buckets are as good as before"
 )]
-pub type SharedSeen = std::sync::Mutex<Seen>;
+pub type SharedBuckets = std::sync::Mutex<BucketCache>;
 
 /// The buckets of a limit.
 #[derive(Debug)]
@@ -65,12 +65,12 @@ pub enum Buckets {
     /// One.
     One(Arc<Bucket>),
     /// One for each set of values.
-    Each(SharedSeen),
+    Each(SharedBuckets),
 }
 
 /// Buckets by values; those that were not asked for the longest are given up for new ones.
 #[derive(Debug)]
-pub struct Seen {
+pub struct BucketCache {
     size: Size,
     max: usize,
     turn: u64,
@@ -139,9 +139,9 @@ impl Bucket {
     }
 }
 
-impl Seen {
+impl BucketCache {
     /// No values have been seen.
-    pub fn nothing(size: Size, max: usize) -> Self {
+    pub fn empty(size: Size, max: usize) -> Self {
         Self {
             size,
             max: max.max(1),
@@ -213,7 +213,7 @@ mod tests {
     fn values_have_buckets_of_their_own_as_long_as_there_is_room() {
         let limit = Limit {
             entries: [("a".into(), "".into()), ("b".into(), "x".into())].into(),
-            buckets: Buckets::Each(SharedSeen::new(Seen::nothing(SIZE, 2))),
+            buckets: Buckets::Each(SharedBuckets::new(BucketCache::empty(SIZE, 2))),
             shadow: false,
         };
         let bucket = |value: &str, other: &str| {

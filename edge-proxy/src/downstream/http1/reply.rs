@@ -24,7 +24,7 @@ use crate::message::head::Spelled;
 
 /// How the request came, as far as the response depends on it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestTraits {
     /// Its method.
     pub(super) method: Method,
     /// Its version.
@@ -60,7 +60,7 @@ impl Reply {
     pub(super) fn new(
         exchange: &Rc<Exchange>,
         inbound: &Rc<Inbound>,
-        asked: &Asked,
+        traits: &RequestTraits,
         response: Response<ResponseBody>,
     ) -> Self {
         let (parts, body) = response.into_parts();
@@ -70,19 +70,19 @@ impl Reply {
             extensions,
             ..
         } = parts;
-        let (encoder, ended) = encoder_of(asked, status, &body);
+        let (encoder, ended) = encoder_of(traits, status, &body);
         // What the proxy says in a backend's place is no answer to what it hasn't read of the request, and never reads.
         let is_own = !exchange.is_answered_by_backend();
         let stays = inbound.begin_response() && (!is_own || inbound.leave_rest());
         let keep_alive =
-            asked.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
+            traits.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
         // RFC 9110 §9.3.6: behind a head that grants CONNECT there is a tunnel.
         let switches =
-            status == StatusCode::SWITCHING_PROTOCOLS || (asked.method == Method::CONNECT && status.is_success());
+            status == StatusCode::SWITCHING_PROTOCOLS || (traits.method == Method::CONNECT && status.is_success());
         let stay = match (switches, keep_alive) {
             (true, _) => Stay::Switch,
             (false, false) => Stay::Close,
-            (false, true) if asked.version == Version::HTTP_10 => Stay::KeepAlive,
+            (false, true) if traits.version == Version::HTTP_10 => Stay::KeepAlive,
             (false, true) => Stay::Implied,
         };
         let connection = &exchange.connection;
@@ -91,7 +91,7 @@ impl Reply {
         outlet.adopt(worker.buffers.writing());
         let date = worker.buffers.date(worker.clock.recent());
         let head = ResponseLines {
-            version: asked.version,
+            version: traits.version,
             status,
             headers: &headers,
             spelling: extensions.get::<Spelled>().map(|spelled| &*spelled.0),
@@ -191,8 +191,8 @@ enum More {
 }
 
 /// How the body is written, and whether there is nothing to write.
-fn encoder_of(asked: &Asked, status: StatusCode, body: &ResponseBody) -> (BodyEncoder, bool) {
-    if !has_content(status, &asked.method) {
+fn encoder_of(traits: &RequestTraits, status: StatusCode, body: &ResponseBody) -> (BodyEncoder, bool) {
+    if !has_content(status, &traits.method) {
         return (BodyEncoder::Absent, true);
     }
     if body.is_end_stream() {
@@ -200,7 +200,7 @@ fn encoder_of(asked: &Asked, status: StatusCode, body: &ResponseBody) -> (BodyEn
     }
     match body.size_hint().exact() {
         Some(length) => (BodyEncoder::Length(length), false),
-        None if asked.version == Version::HTTP_11 => (BodyEncoder::Chunked, false),
+        None if traits.version == Version::HTTP_11 => (BodyEncoder::Chunked, false),
         // RFC 9112 §7: HTTP/1.0 does not know chunks.
         None => (BodyEncoder::UntilClose, false),
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::calls::ask::{Question, Told, ask};
+use crate::calls::ask::{ServiceReply, ServiceRequest, ask};
 use crate::config::filter::ext_authz::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
 use crate::config::header::PutAction;
 use crate::fault::Fault;
@@ -81,7 +81,7 @@ impl<'a> Authorizing<'a> {
         let told = match said {
             None => None,
             Some(AuthorizerOfRoute::Off) => return None,
-            Some(AuthorizerOfRoute::Told(told)) => Some(told),
+            Some(AuthorizerOfRoute::Context(told)) => Some(told),
         };
         Some(Self {
             filter,
@@ -139,14 +139,14 @@ impl<'a> Authorizing<'a> {
         }
     }
 
-    fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<Question> {
+    fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<ServiceRequest> {
         let (head, body) = match &self.filter.form {
             AuthorizerForm::Call => call::question(self.filter, (self.told, self.of_route), arrived, &content),
             AuthorizerForm::Request { path, added, .. } => {
                 (request::head(self.filter, path, added, &arrived.head)?, content)
             }
         };
-        Some(Question {
+        Some(ServiceRequest {
             cluster: self.filter.cluster,
             head,
             body,
@@ -155,7 +155,7 @@ impl<'a> Authorizing<'a> {
         })
     }
 
-    fn decision(&self, told: &Told) -> Decision {
+    fn decision(&self, told: &ServiceReply) -> Decision {
         match &self.filter.form {
             AuthorizerForm::Call => call::decision(told),
             AuthorizerForm::Request {

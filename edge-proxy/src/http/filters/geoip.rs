@@ -10,12 +10,12 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use crate::config::filter::geoip::{ClientSource, Database, Fact, Places, Records, Telling};
+use crate::config::filter::geoip::{ClientSource, Database, Fact, GeoIp, Records, Telling};
 use crate::http::Arrived;
 use crate::http::ingress::forwarded;
 
 /// Tells where the client of a request is.
-pub(super) fn request(places: &Places, arrived: &mut Arrived<'_>) {
+pub(super) fn request(places: &GeoIp, arrived: &mut Arrived<'_>) {
     let address = address(places, arrived);
     for lookup in &places.lookups {
         if let Some(records) = lookup.database.records() {
@@ -30,7 +30,7 @@ pub(super) fn request(places: &Places, arrived: &mut Arrived<'_>) {
     }
 }
 
-fn address(places: &Places, arrived: &Arrived<'_>) -> IpAddr {
+fn address(places: &GeoIp, arrived: &Arrived<'_>) -> IpAddr {
     let head = &arrived.head;
     let said = match &places.client {
         ClientSource::Manager => None,

@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use serde_json::Value;
 
-use crate::calls::ask::{Question, ask};
+use crate::calls::ask::{ServiceRequest, ask};
 use crate::calls::grpc;
 use crate::clock::Kind;
 use crate::config::filter::global_rate_limit::{GlobalRateLimits, GlobalRule, RateLimitService, When};
@@ -48,7 +48,7 @@ pub(super) struct Counted<'a> {
 /// What is told when a request is over, however it ends.
 struct Later {
     upstreams: Rc<Upstreams>,
-    question: Option<Question>,
+    question: Option<ServiceRequest>,
 }
 
 impl std::fmt::Debug for Later {
@@ -115,7 +115,7 @@ impl<'a> Counted<'a> {
         told.unzip()
     }
 
-    fn question(&self, descriptors: Vec<RateLimitDescriptor>) -> Question {
+    fn question(&self, descriptors: Vec<RateLimitDescriptor>) -> ServiceRequest {
         let domain = self.limits.domain.as_ref().unwrap_or(&self.service.domain);
         let message = RateLimitRequest {
             domain: domain.to_string(),
@@ -123,7 +123,7 @@ impl<'a> Counted<'a> {
             hits_addend: 0,
         };
         let (head, body) = grpc::of(SHOULD_RATE_LIMIT, &self.service.authority, &message);
-        Question {
+        ServiceRequest {
             cluster: self.service.cluster,
             head,
             body,
@@ -149,9 +149,18 @@ impl<'a> Counted<'a> {
         }
         let told: Vec<bool> = rules
             .iter()
-            .map(|rule| rule.descriptor.sends_limit_headers.unwrap_or(self.service.sends_limit_headers))
+            .map(|rule| {
+                rule.descriptor
+                    .sends_limit_headers
+                    .unwrap_or(self.service.sends_limit_headers)
+            })
             .collect();
-        headers::tell(&mut self.fields, &said.statuses, &told, self.service.sends_limit_headers);
+        headers::tell(
+            &mut self.fields,
+            &said.statuses,
+            &told,
+            self.service.sends_limit_headers,
+        );
         add(&mut self.fields, &said.response_headers_to_add);
         if !is_over {
             add(&mut arrived.head.headers, &said.request_headers_to_add);

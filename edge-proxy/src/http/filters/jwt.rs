@@ -12,9 +12,9 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
 
-use crate::calls::ask::{Question, ask};
+use crate::calls::ask::{ServiceRequest, ask};
 use crate::config::filter::jwt::{
-    Asked, Claim, Issuer, KeySet, KeySource, Known, RemoteKeys, Requirement, TokenPlace, Tokens,
+    Claim, Freshness, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::cookies;
 use crate::http::Arrived;
@@ -28,11 +28,11 @@ const NAME: &str = "envoy.filters.http.jwt_authn";
 
 /// Lets a request through that brings the tokens that are asked for. Whatever is asked, nobody but a good token tells the
 /// backend what stands in the headers of any issuer.
-pub(super) async fn request(tokens: &Tokens, asked: Option<&Asked>, arrived: &mut Arrived<'_>) -> Flow {
+pub(super) async fn request(tokens: &Tokens, asked: Option<&RouteRequirement>, arrived: &mut Arrived<'_>) -> Flow {
     for name in &tokens.telling {
         arrived.head.headers.remove(name);
     }
-    let Some(Asked::Named(name)) = asked else {
+    let Some(RouteRequirement::Named(name)) = asked else {
         return Flow::Continue;
     };
     let Some(requirement) = tokens.requirements.get(name) else {
@@ -65,24 +65,24 @@ pub(super) async fn request(tokens: &Tokens, asked: Option<&Asked>, arrived: &mu
 /// Fetches keys that are missing or old.
 async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
     let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
-    let known = || remote.known(upstreams.worker.clock.now());
-    let _fetching = match known() {
-        Known::Enough => return Ok(()),
+    let freshness = || remote.freshness(upstreams.worker.clock.now());
+    let _fetching = match freshness() {
+        Freshness::Fresh => return Ok(()),
         // Others go on with what there is.
-        Known::Old => match remote.fetching.try_lock() {
+        Freshness::Stale => match remote.fetching.try_lock() {
             Ok(fetching) => fetching,
             Err(_) => return Ok(()),
         },
-        Known::Nothing => within(arrived, remote.fetching.lock()).await?,
+        Freshness::Missing => within(arrived, remote.fetching.lock()).await?,
     };
     // Somebody may have fetched them meanwhile.
-    if known() == Known::Enough {
+    if freshness() == Freshness::Fresh {
         return Ok(());
     }
     let mut head = Head::empty();
     head.authority = remote.authority.clone();
     head.target = remote.target.clone();
-    let question = Question {
+    let question = ServiceRequest {
         cluster: remote.cluster,
         head,
         body: Bytes::new(),

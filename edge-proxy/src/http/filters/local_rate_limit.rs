@@ -114,7 +114,9 @@ impl<'a> Limited<'a> {
     }
 
     fn tell(&mut self, bucket: &Arc<Bucket>, sends_headers: Option<bool>) {
-        self.told = sends_headers.unwrap_or(self.limits.sends_limit_headers).then(|| Arc::clone(bucket));
+        self.told = sends_headers
+            .unwrap_or(self.limits.sends_limit_headers)
+            .then(|| Arc::clone(bucket));
     }
 
     /// Tells the client of its limit.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::access::Metadata;
-use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, Hits, Pair, DescriptorEntry, EntryValue};
+use crate::config::filter::rate_limit_descriptor::{Absent, Descriptor, DescriptorEntry, EntryValue, Hits, Pair};
 use crate::http::Arrived;
 use crate::http::filters::query;
 use crate::message::head::Head;

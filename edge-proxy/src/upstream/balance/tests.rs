@@ -7,7 +7,7 @@ use super::*;
 use crate::config::ClusterId;
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol};
 use crate::config::endpoint::hashing::{Hashing, Shape};
-use crate::config::endpoint::{Group, Health, HostAddress, Level, Terms};
+use crate::config::endpoint::{Group, Health, HostAddress, LbSettings, Level};
 use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::LoadWeights;
 use crate::config::socket::SocketOptions;
@@ -34,11 +34,11 @@ fn hosts(weights: &[u32]) -> Box<[Arc<Host>]> {
 /// Hosts of these weights in one locality of one priority.
 fn set(weights: &[u32]) -> EndpointSet {
     let everybody = (0..weights.len() as u32).collect();
-    levels(weights, vec![vec![(None, everybody)]], Terms::default())
+    levels(weights, vec![vec![(None, everybody)]], LbSettings::default())
 }
 
 /// Hosts in priorities, and in them in localities with weights.
-fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, terms: Terms) -> EndpointSet {
+fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, lb_settings: LbSettings) -> EndpointSet {
     let group = |(weight, members): (Option<u32>, Vec<u32>)| Group {
         name: Arc::from(""),
         weight,
@@ -47,7 +47,7 @@ fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, terms: Ter
     let level = |groups: Vec<_>| Level {
         groups: groups.into_iter().map(group).collect(),
     };
-    EndpointSet::new(hosts(weights), levels.into_iter().map(level).collect(), terms)
+    EndpointSet::new(hosts(weights), levels.into_iter().map(level).collect(), lb_settings)
 }
 
 pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
@@ -221,7 +221,7 @@ fn priorities_take_their_load() {
     let endpoints = levels(
         &[1, 1, 1],
         vec![vec![(None, vec![0, 1])], vec![(None, vec![2])]],
-        Terms::default(),
+        LbSettings::default(),
     );
     endpoints.hosts[1].vitals.set(Flag::FailedCheck);
     endpoints.refresh();
@@ -236,7 +236,7 @@ fn localities_take_their_weight_only_where_asked() {
         levels(
             &[1, 1],
             vec![vec![(Some(9), vec![0]), (Some(1), vec![1])]],
-            Terms::default(),
+            LbSettings::default(),
         )
     };
     let weighted = counts(&draw(&entry(LbPolicy::RoundRobin, true, localities()), 4000));
@@ -282,14 +282,14 @@ fn a_hash_finds_its_host_again_and_another_one_for_a_retry() {
             by_hostname: false,
             locality_weighted: false,
         };
-        let terms = Terms {
+        let lb_settings = LbSettings {
             hashing: Some(hashing),
-            ..Terms::default()
+            ..LbSettings::default()
         };
         let entry = entry(
             LbPolicy::Hash,
             false,
-            levels(&[1; 3], vec![vec![(None, vec![0, 1, 2])]], terms),
+            levels(&[1; 3], vec![vec![(None, vec![0, 1, 2])]], lb_settings),
         );
         let (one, other) = (Balancers::default(), Balancers::default());
         let random = Random::new();
@@ -366,7 +366,7 @@ fn priorities_that_are_left_out_get_nothing_while_others_can_help() {
         levels(
             &[1; 3],
             vec![vec![(None, vec![0])], vec![(None, vec![1])], vec![(None, vec![2])]],
-            Terms::default(),
+            LbSettings::default(),
         ),
     );
     let (balancers, random) = (Balancers::default(), Random::new());

@@ -161,7 +161,7 @@ impl Assembly {
             assignment,
             resolved,
             previous,
-            terms: &spec.terms,
+            lb_settings: &spec.lb_settings,
             sockets: spec.socket_matches(),
             checks: spec.checks(),
         };
@@ -174,7 +174,7 @@ impl Assembly {
         let id = ClusterId(self.context.clusters.intern(name));
         let entry = Arc::new(ClusterEntry {
             id,
-            proxies: self.context.local.clone().filter(|_| spec.terms.by_zone),
+            proxies: self.context.local.clone().filter(|_| spec.lb_settings.by_zone),
             cluster,
             endpoints: Arc::new(set),
         });

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use edge_proxy::compile::prefixed_headers;
 use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
-use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, Level, Terms};
+use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, LbSettings, Level};
 use edge_proxy::config::filter::{FilterSettings, HttpFilters, Mark, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
@@ -279,7 +279,7 @@ pub(crate) fn endpoints(addresses: &[SocketAddr]) -> Arc<EndpointSet> {
         members,
     };
     let level = Level { groups: [group].into() };
-    Arc::new(EndpointSet::new(hosts, [level].into(), Terms::default()))
+    Arc::new(EndpointSet::new(hosts, [level].into(), LbSettings::default()))
 }
 
 pub(crate) fn entry(id: u32, cluster: Cluster, addresses: &[SocketAddr]) -> Option<Arc<ClusterEntry>> {

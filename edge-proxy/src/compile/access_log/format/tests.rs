@@ -2,13 +2,13 @@ use super::*;
 use crate::compile::files::Disk;
 use crate::compile::prefixed_headers;
 
-fn pieces(text: &str, wanted: &mut Wanted) -> Result<Vec<Piece>, Rejection> {
+fn pieces(text: &str, wanted: &mut CapturedFields) -> Result<Vec<Piece>, Rejection> {
     let context = Context::new(Box::new(Disk), prefixed_headers("").unwrap(), 1);
     super::pieces(&At::root(), text, &mut Words::of(&context, wanted))
 }
 
 fn only(text: &str) -> Result<Operator, Rejection> {
-    let mut pieces = pieces(text, &mut Wanted::default())?;
+    let mut pieces = pieces(text, &mut CapturedFields::default())?;
     match (pieces.pop(), pieces.is_empty()) {
         (Some(Piece::Value(operator)), true) => Ok(operator),
         other => panic!("{text}: {other:?}"),
@@ -21,8 +21,8 @@ fn every_operator_of_the_default_formats_is_known() {
         DEFAULT,
         "%CONNECTION_TERMINATION_DETAILS% %UPSTREAM_LOCAL_ADDRESS% 100%%",
     ] {
-        pieces(DEFAULT, &mut Wanted::default()).unwrap();
-        pieces(format, &mut Wanted::default()).unwrap();
+        pieces(DEFAULT, &mut CapturedFields::default()).unwrap();
+        pieces(format, &mut CapturedFields::default()).unwrap();
     }
     let duration = Operator::Duration(Moment::Sent, Moment::Answered, 1_000_000);
     assert_eq!(only("%COMMON_DURATION(US_TX_BEG:US_RX_BEG:us)%"), Ok(duration));
@@ -69,7 +69,7 @@ fn what_filters_have_found_out_is_asked_for_by_a_way() {
 
 #[test]
 fn a_variable_is_a_text() {
-    let said = |text: &str| pieces(text, &mut Wanted::default()).unwrap();
+    let said = |text: &str| pieces(text, &mut CapturedFields::default()).unwrap();
     assert_eq!(
         said("%ENVIRONMENT(CARGO_PKG_NAME)%"),
         [Piece::Text("edge-proxy".into())]
@@ -88,16 +88,16 @@ fn what_is_not_known_is_rejected_by_name() {
         "%COMMON_DURATION(US_RX_END:DS_TX_END)%",
         "%PROTOCOL%%UPSTREAM_PORT%",
     ] {
-        let rejection = pieces(text, &mut Wanted::default()).unwrap_err();
+        let rejection = pieces(text, &mut CapturedFields::default()).unwrap_err();
         assert!(rejection.reason.contains("not supported"), "{text}: {rejection}");
     }
-    assert!(pieces("50% off", &mut Wanted::default()).is_err());
-    assert!(pieces("%REQ(x):y%", &mut Wanted::default()).is_err());
+    assert!(pieces("50% off", &mut CapturedFields::default()).is_err());
+    assert!(pieces("%REQ(x):y%", &mut CapturedFields::default()).is_err());
 }
 
 #[test]
 fn a_field_that_several_logs_want_is_looked_for_once() {
-    let mut wanted = Wanted::default();
+    let mut wanted = CapturedFields::default();
     let found = pieces("%REQ(X-A)%%REQ(x-b?X-a):3%", &mut wanted).unwrap();
     assert_eq!(wanted.request, ["x-a", "x-b"]);
     let expected = FieldOf {

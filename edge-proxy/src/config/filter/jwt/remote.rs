@@ -38,15 +38,15 @@ struct State {
     until: Option<Instant>,
 }
 
-/// What is known of keys.
+/// Whether keys are there, and good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum Freshness {
     /// They are good, or nobody is to be asked for a while.
-    Enough,
+    Fresh,
     /// They should be fetched anew, and will do meanwhile.
-    Old,
-    /// Nothing.
-    Nothing,
+    Stale,
+    /// There are none.
+    Missing,
 }
 
 impl RemoteKeys {
@@ -70,13 +70,13 @@ impl RemoteKeys {
         self.state.read().unwrap_or_else(PoisonError::into_inner).keys.clone()
     }
 
-    /// What is known at a moment.
-    pub fn known(&self, now: Instant) -> Known {
+    /// Whether they are there and good at a moment.
+    pub fn freshness(&self, now: Instant) -> Freshness {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         match (&state.keys, state.until) {
-            (_, Some(until)) if now < until => Known::Enough,
-            (Some(_), _) => Known::Old,
-            (None, _) => Known::Nothing,
+            (_, Some(until)) if now < until => Freshness::Fresh,
+            (Some(_), _) => Freshness::Stale,
+            (None, _) => Freshness::Missing,
         }
     }
 

@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use prost::Message;
 
 use super::{Changes, Decision, Denial, is_of_message};
-use crate::calls::ask::Told;
+use crate::calls::ask::ServiceReply;
 use crate::calls::grpc;
 use crate::config::filter::ext_authz::Authorizer;
 use crate::config::header::PutAction;
@@ -145,7 +145,7 @@ fn seen(filter: &Authorizer, head: &Head) -> HashMap<String, String> {
 }
 
 /// What a service has said.
-pub(super) fn decision(told: &Told) -> Decision {
+pub(super) fn decision(told: &ServiceReply) -> Decision {
     let Some(response) = grpc::message::<CheckResponse>(told) else {
         return Decision::Nothing;
     };

@@ -4,7 +4,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Changes, Decision, Denial, is_of_message};
-use crate::calls::ask::Told;
+use crate::calls::ask::ServiceReply;
 use crate::config::filter::ext_authz::{Authorizer, AuthorizerPath};
 use crate::config::header::PutAction;
 use crate::config::header::StringCondition;
@@ -62,7 +62,7 @@ fn removed(fields: &HeaderMap) -> Vec<HeaderName> {
 
 /// What a service has said. `lists`: which of its headers the backend gets, in place of others and beside them, and the
 /// client, of a refusal and otherwise.
-pub(super) fn decision(told: &Told, lists: [&[StringCondition]; 4]) -> Decision {
+pub(super) fn decision(told: &ServiceReply, lists: [&[StringCondition]; 4]) -> Decision {
     let [to_backend, to_backend_too, to_client, on_success] = lists;
     // An error of the service is no decision.
     if told.status.is_server_error() {

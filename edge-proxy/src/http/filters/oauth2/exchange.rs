@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
-use crate::calls::ask::{Question, ask};
+use crate::calls::ask::{ServiceRequest, ask};
 use crate::config::filter::oauth2::{ClientProof, TokenEndpoint, escape};
 use crate::http::Arrived;
 use crate::http::filters::{Flow, within};
@@ -77,7 +77,7 @@ pub(super) async fn tokens(
 }
 
 /// The request for tokens.
-pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>) -> Option<Question> {
+pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>) -> Option<ServiceRequest> {
     let mut form = match grant {
         Grant::Code {
             code,
@@ -111,7 +111,7 @@ pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>
             head.headers.insert(header::AUTHORIZATION, proof);
         }
     }
-    Some(Question {
+    Some(ServiceRequest {
         cluster: endpoint.cluster,
         head,
         body: Bytes::from(form),

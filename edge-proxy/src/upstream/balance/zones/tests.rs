@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::*;
 
 use crate::config::cluster::{ClusterEntry, LbPolicy};
-use crate::config::endpoint::{Host, HostAddress, HostId, Level, Terms};
+use crate::config::endpoint::{Host, HostAddress, HostId, LbSettings, Level};
 use crate::upstream::balance::tests::entry;
 use crate::upstream::balance::{Balancers, Choice};
 use crate::vitals::Flag;
@@ -43,11 +43,11 @@ fn set(localities: &[(&str, usize, usize)]) -> Arc<EndpointSet> {
     let level = Level {
         groups: groups.collect(),
     };
-    let terms = Terms {
+    let lb_settings = LbSettings {
         by_zone: true,
-        ..Terms::default()
+        ..LbSettings::default()
     };
-    Arc::new(EndpointSet::new(hosts.into(), [level].into(), terms))
+    Arc::new(EndpointSet::new(hosts.into(), [level].into(), lb_settings))
 }
 
 /// Hosts and proxies by locality, of which `a` is the own one.

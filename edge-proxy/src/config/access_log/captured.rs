@@ -6,7 +6,7 @@ use crate::config::header::HeaderCondition;
 
 /// Fields of messages that are kept for the logs, by the places that formats and filters know them by.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct CapturedFields {
     /// Of requests.
     pub request: Vec<HeaderName>,
     /// Of responses.
@@ -30,7 +30,7 @@ pub struct WholeFields {
     pub trailers: Vec<HeaderName>,
 }
 
-impl Wanted {
+impl CapturedFields {
     /// The places of the fields of a call.
     pub fn of_call(&mut self) -> CallFields {
         const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -69,7 +69,7 @@ pub fn place(names: &mut Vec<HeaderName>, name: HeaderName) -> usize {
     })
 }
 
-/// Where the fields of a call are: places in the lists of [`Wanted`].
+/// Where the fields of a call are: places in the lists of [`CapturedFields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallFields {
     /// `content-type` of the request.

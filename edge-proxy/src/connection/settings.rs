@@ -18,14 +18,14 @@ use crate::message::Protocol;
 
 /// The settings of a connection.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct ConnectionSettings {
     pub(super) listener: Arc<Listener>,
     pub(super) http: Arc<HttpManager>,
 }
 
 /// The settings of HTTP as they are for what begins now; they stay the same while this is held.
 #[derive(Clone, Debug)]
-pub(crate) struct Manager(pub(super) Rc<Terms>);
+pub(crate) struct Manager(pub(super) Rc<ConnectionSettings>);
 
 impl Deref for Manager {
     type Target = HttpManager;
@@ -48,11 +48,11 @@ impl Connection {
         if self.followed.replace(snapshot.version) == snapshot.version {
             return;
         }
-        let terms = Rc::clone(&self.terms.borrow());
-        let Some(listener) = successor(&terms.listener, snapshot) else {
+        let settings = Rc::clone(&self.settings.borrow());
+        let Some(listener) = successor(&settings.listener, snapshot) else {
             return self.abandon();
         };
-        if Arc::ptr_eq(listener, &terms.listener) {
+        if Arc::ptr_eq(listener, &settings.listener) {
             return;
         }
         let chain = listener.chain_for(self.server_name.as_deref());
@@ -62,9 +62,9 @@ impl Connection {
         if !self.may_be_served_by(chain, http) {
             return self.abandon();
         }
-        let same = Arc::ptr_eq(http, &terms.http);
+        let same = Arc::ptr_eq(http, &settings.http);
         let (listener, http) = (Arc::clone(listener), Arc::clone(http));
-        *self.terms.borrow_mut() = Rc::new(Terms { listener, http });
+        *self.settings.borrow_mut() = Rc::new(ConnectionSettings { listener, http });
         if !same {
             self.restart_clock();
         }
@@ -102,7 +102,7 @@ impl Connection {
 
     /// The routes that it still needs although the configuration has them no more.
     pub(crate) fn leaves_with(&self) -> Option<RouteTableId> {
-        match self.terms.borrow().http.routes {
+        match self.settings.borrow().http.routes {
             RouteSource::Dynamic { id, .. } if self.left.get() => Some(id),
             _ => None,
         }
