@@ -1,48 +1,53 @@
-//! Times of the calendar, in UTC.
+//! Times by a format, in UTC.
 
 use std::time::SystemTime;
 
 use crate::access_log::digits::{number, padded};
-use crate::calendar::Date;
+use crate::calendar::utc;
 use crate::config::access_log::TimePart;
 
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
-/// 1970 began on a Thursday.
-const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 /// Writes a time by a format.
-pub(super) fn write(out: &mut Vec<u8>, parts: &[TimePart], time: SystemTime) -> Option<()> {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let date = Date::of(days);
+pub(super) fn write(out: &mut Vec<u8>, parts: &[TimePart], time: SystemTime) {
+    let at = utc(time);
     for part in parts {
         match part {
             TimePart::Text(text) => out.extend_from_slice(text.as_bytes()),
-            TimePart::Year => padded(out, date.year.unsigned_abs(), 4, b'0'),
-            TimePart::Month => two(out, date.month.unsigned_abs()),
-            TimePart::MonthName => out.extend_from_slice(MONTHS[(date.month as usize - 1) % 12].as_bytes()),
-            TimePart::Day => two(out, date.day.unsigned_abs()),
-            TimePart::DaySpaced => padded(out, date.day.unsigned_abs(), 2, b' '),
-            TimePart::DayOfYear => padded(out, date.day_of_year.unsigned_abs(), 3, b'0'),
-            TimePart::Weekday => out.extend_from_slice(WEEKDAYS[days as usize % 7].as_bytes()),
-            TimePart::Hour => two(out, rest / 3600),
-            TimePart::Minute => two(out, rest / 60 % 60),
-            TimePart::Second => two(out, rest % 60),
-            TimePart::Epoch => number(out, since.as_secs()),
+            TimePart::Year => padded(out, at.year().unsigned_abs().into(), 4, b'0'),
+            TimePart::Month => two(out, at.month()),
+            TimePart::MonthName => name(out, &MONTHS, at.month() - 1),
+            TimePart::Day => two(out, at.day()),
+            TimePart::DaySpaced => padded(out, at.day().unsigned_abs().into(), 2, b' '),
+            TimePart::DayOfYear => padded(out, at.day_of_year().unsigned_abs().into(), 3, b'0'),
+            TimePart::Weekday => name(out, &WEEKDAYS, at.weekday().to_sunday_zero_offset()),
+            TimePart::Hour => two(out, at.hour()),
+            TimePart::Minute => two(out, at.minute()),
+            TimePart::Second => two(out, at.second()),
+            TimePart::Epoch => {
+                let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                number(out, since.as_secs());
+            }
             TimePart::Fraction(digits) => {
-                let fraction = since.subsec_nanos() / 10u32.pow(9 - (*digits).min(9));
+                let fraction = at.subsec_nanosecond().unsigned_abs() / 10u32.pow(9 - (*digits).min(9));
                 padded(out, fraction.into(), *digits as usize, b'0');
             }
         }
     }
-    Some(())
+}
+
+fn name(out: &mut Vec<u8>, names: &[&str], place: i8) {
+    let name = usize::try_from(place).ok().and_then(|place| names.get(place));
+    out.extend_from_slice(name.copied().unwrap_or_default().as_bytes());
 }
 
 /// Writes a number below a hundred with both its digits.
-fn two(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
+fn two(out: &mut Vec<u8>, number: i8) {
+    let number = number.unsigned_abs();
+    out.extend_from_slice(&[b'0' + number / 10 % 10, b'0' + number % 10]);
 }
 
 #[cfg(test)]
@@ -53,7 +58,7 @@ mod tests {
 
     fn at(seconds: u64, nanos: u32, parts: &[TimePart]) -> String {
         let mut out = Vec::new();
-        write(&mut out, parts, SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)).unwrap();
+        write(&mut out, parts, SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos));
         String::from_utf8(out).unwrap()
     }
 

@@ -5,12 +5,12 @@
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use http::{HeaderValue, Version};
 
 use crate::access_log::{Client, Record, Spoken, call, digits, expression, time};
-use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query};
+use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query, TimePart};
 use crate::config::endpoint::HostAddress;
 use crate::connection::peer::{Agreed, PeerCertificate};
 
@@ -82,8 +82,8 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             Named::Field(at) => value_at(entry.fields.trailers, at),
             _ => None,
         }),
-        Operator::StartTime(parts) => time::write(out, parts, record.times.calendar),
-        Operator::EmitTime(parts) => time::write(out, parts, std::time::SystemTime::now()),
+        Operator::StartTime(parts) => put_time(out, parts, record.times.calendar),
+        Operator::EmitTime(parts) => put_time(out, parts, SystemTime::now()),
         Operator::Duration(from, to, per_second) => entry
             .between(*from, *to, *per_second)
             .and_then(|number| count(out, number)),
@@ -149,11 +149,11 @@ fn more(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Option<()>
         Operator::PeerFrom(parts) => client
             .certificate
             .and_then(PeerCertificate::validity)
-            .and_then(|(from, _)| time::write(out, parts, from)),
+            .and_then(|(from, _)| put_time(out, parts, from)),
         Operator::PeerUntil(parts) => client
             .certificate
             .and_then(PeerCertificate::validity)
-            .and_then(|(_, until)| time::write(out, parts, until)),
+            .and_then(|(_, until)| put_time(out, parts, until)),
         Operator::TraceId => record.trace.and_then(|(trace, _)| match trace >> 64 {
             // An id of one half, as Zipkin has.
             0 => show(out, format_args!("{trace:016x}")),
@@ -242,6 +242,11 @@ impl<'a> Entry<'a> {
 
 fn put(out: &mut Vec<u8>, text: &str) -> Option<()> {
     out.extend_from_slice(text.as_bytes());
+    Some(())
+}
+
+fn put_time(out: &mut Vec<u8>, parts: &[TimePart], at: SystemTime) -> Option<()> {
+    time::write(out, parts, at);
     Some(())
 }
 
