@@ -103,6 +103,35 @@ impl SigningKey for RestrictedKey {
     }
 }
 
+/// How both of rustls's traits for verifiers ask about the handshake, for a type with a [`HandshakeCheck`] in its field
+/// `handshake`. The traits have no common one.
+macro_rules! handshake_methods {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &::rustls::pki_types::CertificateDer<'_>,
+            dss: &::rustls::DigitallySignedStruct,
+        ) -> Result<::rustls::client::danger::HandshakeSignatureValid, ::rustls::Error> {
+            self.handshake.verify_tls12(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &::rustls::pki_types::CertificateDer<'_>,
+            dss: &::rustls::DigitallySignedStruct,
+        ) -> Result<::rustls::client::danger::HandshakeSignatureValid, ::rustls::Error> {
+            self.handshake.verify_tls13(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<::rustls::SignatureScheme> {
+            self.handshake.schemes()
+        }
+    };
+}
+pub(super) use handshake_methods;
+
 /// Checks that a peer holds the key of its certificate.
 #[derive(Debug)]
 pub(in crate::compile) struct HandshakeCheck {
