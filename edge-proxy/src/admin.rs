@@ -30,7 +30,7 @@ use crate::shared::Drain;
 
 /// What the admin interface asks the process to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// `/quitquitquit`: end now.
     Quit,
     /// `/drain_listeners`: stop accepting now.
@@ -42,7 +42,7 @@ pub enum Order {
 
 /// What handlers see.
 #[derive(Debug)]
-pub struct Admin {
+pub(crate) struct Admin {
     /// The control half.
     pub control: Rc<Control>,
     /// For `/config_dump`.
@@ -89,7 +89,7 @@ impl Answer {
 }
 
 /// Accepts until the process ends. A connection is a task of the local set and ends with it.
-pub async fn serve(listener: TcpListener, admin: Rc<Admin>) {
+pub(crate) async fn serve(listener: TcpListener, admin: Rc<Admin>) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -269,7 +269,7 @@ fn logging(admin: &Admin, method: &Method, query: &str) -> Answer {
         (Some(_), Some(_)) => return refused("invalid number of parameters"),
         (None, _) => ("level", ""),
     };
-    // As in Envoy, nothing is changed to an empty value. Loggers with names are Envoy's; here is one for all.
+    // As in Envoy, nothing is changed to an empty value. Single components are set by the command line alone.
     match (name, value) {
         ("level" | "paths", "") => Answer::text(format!("active loggers:\n  all: {}\n", admin.levels.current())),
         _ if method != Method::POST => {

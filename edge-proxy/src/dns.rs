@@ -22,18 +22,18 @@ use crate::config::dynamic_forward_proxy::DnsFamily;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Takes the addresses of a cluster's names, and says whether anybody wants more.
-pub type OnResolved = Rc<dyn Fn(&str, &Resolved) -> ControlFlow<()>>;
+pub(crate) type OnResolved = Rc<dyn Fn(&str, &Resolved) -> ControlFlow<()>>;
 
 /// The tasks by cluster.
 #[derive(Debug, Default)]
-pub struct Resolvers {
+pub(crate) struct Resolvers {
     /// A task goes on when its cluster changes and asks the same.
     tasks: RefCell<BTreeMap<Arc<str>, (DnsLookup, AbortHandle)>>,
 }
 
 impl Resolvers {
     /// Starts and ends tasks until they are those of the clusters. `on_resolved` is called with each answer about a cluster.
-    pub fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, on_resolved: &OnResolved) {
+    pub(crate) fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, on_resolved: &OnResolved) {
         let mut tasks = self.tasks.borrow_mut();
         let mut wanted = BTreeMap::new();
         for (name, spec) in clusters {

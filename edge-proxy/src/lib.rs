@@ -7,7 +7,7 @@
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
 mod access_log;
-pub mod admin;
+mod admin;
 pub mod bootstrap;
 mod calendar;
 mod calls;
@@ -19,7 +19,7 @@ mod connection;
 pub mod control;
 mod cookies;
 mod discovery;
-pub mod dns;
+mod dns;
 mod downstream;
 pub mod expression;
 mod fault;
@@ -32,14 +32,14 @@ mod local;
 pub mod log_files;
 pub mod logging;
 mod message;
-pub mod metrics;
+mod metrics;
 mod outbox;
 pub mod proxy_protocol;
 mod random;
 pub mod server;
 pub mod shared;
 mod socket_options;
-pub mod sockets;
+mod sockets;
 pub mod stats;
 mod traces;
 mod transport;
@@ -49,4 +49,6 @@ pub mod worker;
 pub mod xds;
 
 pub use downstream::proxied;
-pub use http::{path, readers};
+pub use http::path;
+#[doc(hidden)]
+pub use http::readers;

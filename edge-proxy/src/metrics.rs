@@ -10,7 +10,7 @@ mod push;
 #[cfg(test)]
 mod tests;
 
-pub use push::Pushing;
+pub(crate) use push::Pushing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::stats::{Merge, Scope, Value};
 
 /// What the names of a family of metrics begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// A cluster's.
     Cluster,
     /// An HTTP connection manager's.
@@ -70,7 +70,7 @@ impl Family {
 
 /// One merged value with where it belongs.
 #[derive(Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Whose it is.
     pub family: Family,
     /// What stands before the name.
@@ -85,7 +85,7 @@ pub struct Sample {
 
 impl Sample {
     /// The whole name in Envoy's dotted form.
-    pub fn full(&self) -> String {
+    pub(crate) fn full(&self) -> String {
         format!("{}{}", self.prefix, self.name)
     }
 
@@ -113,7 +113,7 @@ impl Sample {
 }
 
 /// The stem and the class of a name that counts responses of one class, as `upstream_rq_2xx`.
-pub fn class_of(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn class_of(name: &str) -> Option<(&str, &str)> {
     let stem = name.strip_suffix("xx")?;
     let class = stem.len().checked_sub(1)?;
     let (stem, class) = stem.split_at_checked(class)?;
@@ -121,7 +121,7 @@ pub fn class_of(name: &str) -> Option<(&str, &str)> {
 }
 
 /// All values that there are, of the scopes of a snapshot and of the process.
-pub fn samples(shared: &Shared, snapshot: &Snapshot, kept: &Kept) -> Vec<Sample> {
+pub(crate) fn samples(shared: &Shared, snapshot: &Snapshot, kept: &Kept) -> Vec<Sample> {
     let mut samples = Vec::new();
     each(shared, snapshot, kept, &mut |sample| samples.push(sample));
     samples

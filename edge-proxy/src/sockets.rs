@@ -22,7 +22,7 @@ const BACKLOG: i32 = 4096;
 
 /// All sockets.
 #[derive(Debug)]
-pub struct Sockets {
+pub(crate) struct Sockets {
     workers: usize,
     bound: BTreeMap<(Arc<str>, SocketAddr), Entry>,
 }
@@ -47,7 +47,7 @@ impl Entry {
 
 impl Sockets {
     /// No sockets yet.
-    pub fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers,
             bound: BTreeMap::new(),
@@ -55,7 +55,7 @@ impl Sockets {
     }
 
     /// Binds what a listener needs and does not have. On failure nothing of it changes.
-    pub fn bind(&mut self, listener: &Arc<str>, addresses: &[ListenAddress]) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, listener: &Arc<str>, addresses: &[ListenAddress]) -> Result<(), String> {
         let mut fresh = Vec::new();
         for address in addresses {
             let key = (listener.clone(), address.address);
@@ -96,13 +96,13 @@ impl Sockets {
     }
 
     /// Drops sockets of listeners that are not known any more (`keep` says who needs which address).
-    pub fn retain(&mut self, keep: impl Fn(&str, SocketAddr) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str, SocketAddr) -> bool) {
         self.bound.retain(|(listener, address), _| keep(listener, *address));
     }
 
     /// Opens the sockets of active listeners and returns them. One that can't be opened is tried again with the next
     /// change, and keeps no other closed.
-    pub fn open(&mut self, snapshot: &Snapshot) -> Arc<[Arc<BoundListener>]> {
+    pub(crate) fn open(&mut self, snapshot: &Snapshot) -> Arc<[Arc<BoundListener>]> {
         let mut open = Vec::new();
         for ((listener, address), entry) in &mut self.bound {
             let active = snapshot.listeners.get(listener);

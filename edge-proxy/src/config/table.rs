@@ -13,7 +13,7 @@ use http::{HeaderMap, Method};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::config::route::{PathCondition, Route};
+use crate::config::route::Route;
 
 mod index;
 mod matching;
@@ -165,14 +165,6 @@ impl VirtualHost {
         });
         self.routes.get(best? as usize)
     }
-
-    /// What [`Self::find`] must equal: the list from its start.
-    pub fn find_linear(&self, request: &RequestView<'_>) -> Option<&Route> {
-        let path = request.path();
-        self.routes
-            .iter()
-            .find(|route| route.path.matches(path, request.method) && route.takes(request))
-    }
 }
 
 /// Places in a list of routes, ascending.
@@ -192,12 +184,4 @@ pub fn without_port(authority: &str) -> &str {
         }
         _ => authority,
     }
-}
-
-/// Whether a path condition needs no look at the list (it is in the index by hash).
-pub fn is_hashed(condition: &PathCondition) -> bool {
-    matches!(
-        condition,
-        PathCondition::Exact(_) | PathCondition::Separated(_) | PathCondition::Prefix(_)
-    )
 }

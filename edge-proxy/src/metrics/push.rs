@@ -30,14 +30,14 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// What pushes, as long as the process runs.
 #[derive(Debug)]
-pub struct Pushing {
+pub(crate) struct Pushing {
     is_over: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Pushing {
     /// Begins, on the control thread.
-    pub fn begin(shared: &Arc<Shared>, kept: &Arc<Kept>, sinks: Vec<Sink>, begun: SystemTime) -> Self {
+    pub(crate) fn begin(shared: &Arc<Shared>, kept: &Arc<Kept>, sinks: Vec<Sink>, begun: SystemTime) -> Self {
         let (is_over, end) = watch::channel(false);
         if sinks.is_empty() {
             let tasks = Vec::new();
@@ -64,7 +64,7 @@ impl Pushing {
     }
 
     /// What there is at the end still goes, but nobody is waited for long.
-    pub async fn finish(self) {
+    pub(crate) async fn finish(self) {
         self.is_over.send_replace(true);
         let all = async {
             for task in self.tasks {
