@@ -10,7 +10,8 @@
 //! pointers. What comes out never depends on what is remembered: it is byte for byte what a new `Lowering` gives.
 
 mod access;
-mod access_log;
+#[doc(hidden)]
+pub mod access_log;
 mod between;
 mod client;
 mod cluster;

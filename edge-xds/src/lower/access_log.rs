@@ -33,8 +33,8 @@ use envoy_types::{
 use prost::{Message, Name};
 use std::sync::Arc;
 
-/// Keys and what stands for them, in the order of the keys.
-const FIELDS: [(&str, &str); 24] = [
+/// Keys of the default log and what stands for them, in the order of the keys.
+pub const FIELDS: [(&str, &str); 24] = [
     (":authority", "%REQ(:AUTHORITY)%"),
     ("bytes_received", "%BYTES_RECEIVED%"),
     ("bytes_sent", "%BYTES_SENT%"),

@@ -1,40 +1,10 @@
 //! What our proxy and stock Envoy are told: the same static bootstrap.
 
 use super::peer::{Logs, Setup, Size, Speech};
+use edge_xds::lower::access_log::FIELDS;
 use std::fmt::Write as _;
 
 const PACKAGE: &str = "type.googleapis.com/envoy.extensions";
-
-/// The controller's default access log.
-const FIELDS: [(&str, &str); 24] = [
-    (":authority", "%REQ(:AUTHORITY)%"),
-    ("bytes_received", "%BYTES_RECEIVED%"),
-    ("bytes_sent", "%BYTES_SENT%"),
-    ("connection_termination_details", "%CONNECTION_TERMINATION_DETAILS%"),
-    ("downstream_local_address", "%DOWNSTREAM_LOCAL_ADDRESS%"),
-    ("downstream_remote_address", "%DOWNSTREAM_REMOTE_ADDRESS%"),
-    ("duration", "%DURATION%"),
-    ("method", "%REQ(:METHOD)%"),
-    ("protocol", "%PROTOCOL%"),
-    ("requested_server_name", "%REQUESTED_SERVER_NAME%"),
-    ("response_code", "%RESPONSE_CODE%"),
-    ("response_code_details", "%RESPONSE_CODE_DETAILS%"),
-    ("response_flags", "%RESPONSE_FLAGS%"),
-    ("route_name", "%ROUTE_NAME%"),
-    ("start_time", "%START_TIME%"),
-    ("upstream_cluster", "%UPSTREAM_CLUSTER%"),
-    ("upstream_host", "%UPSTREAM_HOST%"),
-    ("upstream_local_address", "%UPSTREAM_LOCAL_ADDRESS%"),
-    (
-        "upstream_transport_failure_reason",
-        "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
-    ),
-    ("user-agent", "%REQ(USER-AGENT)%"),
-    ("x-edge-origin-path", "%REQ(X-EDGE-ORIGINAL-PATH?:PATH)%"),
-    ("x-edge-upstream-service-time", "%RESP(X-EDGE-UPSTREAM-SERVICE-TIME)%"),
-    ("x-forwarded-for", "%REQ(X-FORWARDED-FOR)%"),
-    ("x-request-id", "%REQ(X-REQUEST-ID)%"),
-];
 
 /// One listener, one cluster with one endpoint, and as many routes as are wanted.
 pub(super) fn bootstrap(setup: &Setup) -> String {
