@@ -68,7 +68,8 @@ pub(crate) fn text(pieces: &[Piece], entry: &Entry<'_>) -> Vec<u8> {
 /// Writes the content of a response; where it takes the place of another one, status and fields of that are told.
 pub(crate) fn body(
     body: &BodyFormat,
-    (worker, client): (&Local, Client<'_>),
+    worker: &Local,
+    client: Client<'_>,
     head: &Head,
     instead_of: Option<(StatusCode, &HeaderMap)>,
 ) -> Vec<u8> {

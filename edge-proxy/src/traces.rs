@@ -183,7 +183,7 @@ impl Trace {
         match &self.tracing.tracer {
             _ if self.tracing.is_private => {}
             Tracer::OpenTelemetry { .. } => w3c::tell(&self.context, &self.propagation, span, headers),
-            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.propagation, (span, parent), headers),
+            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.propagation, span, parent, headers),
         }
         if !self.is_sampled() || !self.tracing.spawns {
             return;

@@ -137,8 +137,8 @@ async fn once(
     } else {
         Protocol::Http1
     };
-    let target = (request.cluster, request.head.authority_text());
-    let (mut lease, guard) = reach(upstreams, snapshot, target, protocol, timer).await?;
+    let authority = request.head.authority_text();
+    let (mut lease, guard) = reach(upstreams, snapshot, request.cluster, authority, protocol, timer).await?;
     let body = match request.body.is_empty() {
         true => RequestBody::Empty,
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(request.body))), Arrival::complete()),
@@ -168,7 +168,8 @@ async fn once(
 pub(crate) async fn reach(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
-    (cluster, authority): (ClusterId, &str),
+    cluster: ClusterId,
+    authority: &str,
     protocol: Protocol,
     timer: &Timer,
 ) -> Result<(Lease, RequestGuard), Fault> {

@@ -373,7 +373,7 @@ async fn talk(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> Outcom
     let timer: Timer = upstreams.worker.clock.timer();
     let limit = policy.and_then(|policy| policy.per_try_timeout);
     timer.set(Kind::PerTry, upstreams.worker.clock.now(), limit);
-    let reached = reach(upstreams, &snapshot, (call.cluster, authority), Protocol::Http2, &timer).await;
+    let reached = reach(upstreams, &snapshot, call.cluster, authority, Protocol::Http2, &timer).await;
     drop(snapshot);
     let (mut lease, guard) = match reached {
         Ok(reached) => reached,

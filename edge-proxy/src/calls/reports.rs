@@ -109,8 +109,8 @@ async fn attempt(
         return false;
     }
     match &collector.form {
-        Form::HttpLogs { identifier } => say(upstreams, collector, talk, (identifier, 2), entries).await,
-        Form::StreamLogs { identifier } => say(upstreams, collector, talk, (identifier, 3), entries).await,
+        Form::HttpLogs { identifier } => say(upstreams, collector, talk, identifier, 2, entries).await,
+        Form::StreamLogs { identifier } => say(upstreams, collector, talk, identifier, 3, entries).await,
         Form::OtlpLogs { resource } => {
             let path = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
             export(upstreams, &snapshot, collector, path, &otlp(resource, &[], entries)).await
@@ -190,7 +190,8 @@ async fn say(
     upstreams: &Rc<Upstreams>,
     collector: &Collector,
     talk: &mut Option<Conversation>,
-    (identifier, field): (&Bytes, u32),
+    identifier: &Bytes,
+    field: u32,
     entries: &[u8],
 ) -> bool {
     if talk.as_ref().is_some_and(has_ended) {

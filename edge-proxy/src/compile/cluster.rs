@@ -135,15 +135,18 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         Discovery::Requests(_) => of_requests(at, *lb_policy, extension)?,
         _ => balancing(at, *lb_policy, lb_config.as_ref(), extension, common_lb_config.as_ref())?,
     };
-    let keeps_none =
-        *ignore_health_on_host_removal || matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
-    let health = health_of(context, at, (health_checks, keeps_none), outlier_detection.as_ref())?;
-    let usual = transport_socket.as_ref();
+    let is_static = matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
+    if !health_checks.is_empty() && !is_static && !ignore_health_on_host_removal {
+        return Err(keeps_removed_hosts(at));
+    }
+    let health = health_of(context, at, health_checks, outlier_detection.as_ref())?;
     let sockets = sockets(
         context,
         at,
-        (usual, transport_socket_matches),
-        (&discovery, http.of_host),
+        transport_socket.as_ref(),
+        transport_socket_matches,
+        &discovery,
+        http.of_host,
     )?;
     let at_timeout = at.field("connect_timeout");
     let common_lb = self::common_lb(common_lb_config.as_ref());
@@ -202,18 +205,19 @@ fn misplaced_credential(at: &At<'_>) -> Rejection {
         .error("a credential is injected only for the cluster of ads_config by this proxy")
 }
 
-/// Probes, and what traffic shows. The flag is that a host which discovery removes is gone, healthy or not.
+/// Envoy would keep a host that discovery has removed for as long as it is healthy.
+fn keeps_removed_hosts(at: &At<'_>) -> Rejection {
+    at.field("ignore_health_on_host_removal")
+        .error("must be true where hosts are checked: this proxy keeps no host that discovery has removed")
+}
+
+/// Probes, and what traffic shows.
 fn health_of(
     context: &mut Context,
     at: &At<'_>,
-    (checks, keeps_none): (&[ProtoCheck], bool),
+    checks: &[ProtoCheck],
     outliers: Option<&ProtoOutliers>,
 ) -> Result<(Option<Arc<HealthCheck>>, Option<OutlierDetection>), Rejection> {
-    if !checks.is_empty() && !keeps_none {
-        return Err(at
-            .field("ignore_health_on_host_removal")
-            .error("must be true where hosts are checked: this proxy keeps no host that discovery has removed"));
-    }
     let check = health::check(context, &at.field("health_checks"), checks)?;
     let outliers = outliers
         .map(|message| health::outliers(&at.field("outlier_detection"), message))

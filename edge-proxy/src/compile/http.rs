@@ -67,14 +67,15 @@ pub(super) fn manager(
     let mut http1 = protocol::http1(&at.field("http_protocol_options"), http_protocol_options.as_ref())?;
     http1.aged_wait_for_response = *http1_safe_max_connection_duration;
     let details = set_current_client_cert_details.as_ref();
-    let timeouts = timeouts(
-        at,
-        &common,
-        (stream_idle_timeout.as_ref(), stream_flush_timeout.as_ref()),
-        request_timeout.as_ref(),
-        request_headers_timeout.as_ref(),
-        (drain_timeout.as_ref(), delayed_close_timeout.as_ref()),
-    )?;
+    let timeouts = ProtoTimeouts {
+        stream_idle: stream_idle_timeout.as_ref(),
+        stream_flush: stream_flush_timeout.as_ref(),
+        request: request_timeout.as_ref(),
+        request_headers: request_headers_timeout.as_ref(),
+        drain: drain_timeout.as_ref(),
+        delayed_close: delayed_close_timeout.as_ref(),
+    };
+    let timeouts = self::timeouts(at, &common, &timeouts)?;
     access_log::options(&at.field("access_log_options"), access_log_options.as_ref())?;
     Ok(HttpManager {
         access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
@@ -115,31 +116,41 @@ pub(super) fn manager(
     })
 }
 
-/// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response. The first
-/// two are of a stream that stands still: at any time, and when only the client's reading is missing.
+/// The deadlines of a manager.
+struct ProtoTimeouts<'a> {
+    /// Of a stream that stands still.
+    stream_idle: Option<&'a ProtoDuration>,
+    /// The same, when only the client's reading is missing.
+    stream_flush: Option<&'a ProtoDuration>,
+    request: Option<&'a ProtoDuration>,
+    request_headers: Option<&'a ProtoDuration>,
+    /// Of a connection that has been told to end.
+    drain: Option<&'a ProtoDuration>,
+    /// Of one whose last response has been sent.
+    delayed_close: Option<&'a ProtoDuration>,
+}
+
 fn timeouts(
     at: &At<'_>,
     common: &protocol::CommonOptions,
-    (stream_idle, flush): (Option<&ProtoDuration>, Option<&ProtoDuration>),
-    request: Option<&ProtoDuration>,
-    request_headers: Option<&ProtoDuration>,
-    (drain, delayed_close): (Option<&ProtoDuration>, Option<&ProtoDuration>),
+    timeouts: &ProtoTimeouts<'_>,
 ) -> Result<DownstreamTimeouts, Rejection> {
     let five_minutes = Some(Duration::from_secs(300));
     Ok(DownstreamTimeouts {
         idle: common.idle_timeout,
-        stream_idle: deadline(&at.field("stream_idle_timeout"), stream_idle, five_minutes)?,
-        flush: flush
+        stream_idle: deadline(&at.field("stream_idle_timeout"), timeouts.stream_idle, five_minutes)?,
+        flush: timeouts
+            .stream_flush
             .map(|flush| deadline(&at.field("stream_flush_timeout"), Some(flush), None))
             .transpose()?,
-        request: deadline(&at.field("request_timeout"), request, None)?,
-        request_headers: deadline(&at.field("request_headers_timeout"), request_headers, None)?,
+        request: deadline(&at.field("request_timeout"), timeouts.request, None)?,
+        request_headers: deadline(&at.field("request_headers_timeout"), timeouts.request_headers, None)?,
         max_connection_duration: common.max_connection_duration,
         max_stream_duration: common.max_stream_duration,
-        drain: duration_or(&at.field("drain_timeout"), drain, Duration::from_secs(5))?,
+        drain: duration_or(&at.field("drain_timeout"), timeouts.drain, Duration::from_secs(5))?,
         delayed_close: duration_or(
             &at.field("delayed_close_timeout"),
-            delayed_close,
+            timeouts.delayed_close,
             Duration::from_secs(1),
         )?,
     })

@@ -14,6 +14,7 @@ use http::HeaderValue;
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, unpack};
 use crate::compile::header::string_condition;
 use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
+use crate::config::protocol::KeepaliveTimes;
 
 /// The version-independent options.
 pub(super) struct CommonOptions {
@@ -136,22 +137,22 @@ pub(super) fn http2(at: &At<'_>, message: Option<&Http2ProtocolOptions>) -> Resu
         None => None,
         Some(settings) => keepalive(&at.field("connection_keepalive"), settings)?,
     };
-    // Defaults as the API's comments give them: 1024 streams, 16 MiB and 24 MiB.
+    let usual = Http2Options::default();
     Ok(Http2Options {
-        max_concurrent_streams: number(max_concurrent_streams.as_ref()).unwrap_or(1024),
+        max_concurrent_streams: number(max_concurrent_streams.as_ref()).unwrap_or(usual.max_concurrent_streams),
         initial_stream_window: number(initial_stream_window_size.as_ref())
-            .unwrap_or(16 << 20)
+            .unwrap_or(usual.initial_stream_window)
             .max(65_535),
         initial_connection_window: number(initial_connection_window_size.as_ref())
-            .unwrap_or(24 << 20)
+            .unwrap_or(usual.initial_connection_window)
             .max(65_535),
         keepalive,
         allow_connect: *allow_connect,
     })
 }
 
-/// How often a peer is asked whether it is there, and how long it has to answer.
-fn keepalive(at: &At<'_>, message: &KeepaliveSettings) -> Result<Option<(Duration, Duration)>, Rejection> {
+/// An interval of zero is no keepalive.
+fn keepalive(at: &At<'_>, message: &KeepaliveSettings) -> Result<Option<KeepaliveTimes>, Rejection> {
     fields!(at, message => KeepaliveSettings {
         interval, timeout;
         // Jitter only spreads; to ask before a stream on a connection that was idle only finds out sooner.
@@ -160,5 +161,5 @@ fn keepalive(at: &At<'_>, message: &KeepaliveSettings) -> Result<Option<(Duratio
     });
     let interval = duration_or(&at.field("interval"), interval.as_ref(), Duration::ZERO)?;
     let timeout = duration_or(&at.field("timeout"), timeout.as_ref(), Duration::from_secs(20))?;
-    Ok((!interval.is_zero()).then_some((interval, timeout)))
+    Ok((!interval.is_zero()).then_some(KeepaliveTimes { interval, timeout }))
 }

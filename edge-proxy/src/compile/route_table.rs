@@ -130,7 +130,7 @@ pub fn received(
     let cut = Cut::new(body).map_err(|error| undecodable(&At::root(), &error))?;
     let mut known = HostsBefore::new(before.map_or(&[], |before| &before.hosts));
     let hosts = cut.hosts.into_iter().map(|bytes| known.find(bytes)).collect();
-    build(context, name, (cut.rest, hosts), before)
+    build(context, name, cut.rest, hosts, before)
 }
 
 /// Compiles a version that is told by what differs from the one before.
@@ -154,14 +154,15 @@ pub fn changed(
         rest.extend(cut.rest);
         hosts.extend(cut.hosts.into_iter().map(NextHost::Sent));
     }
-    build(context, name, (rest, hosts), before)
+    build(context, name, rest, hosts, before)
 }
 
 /// Compiles what is new, and enters it into the table before in the place of what has gone.
 fn build(
     context: &mut Context,
     name: &str,
-    (rest, wanted): (Vec<u8>, Vec<NextHost>),
+    rest: Vec<u8>,
+    wanted: Vec<NextHost>,
     before: Option<&CompiledTable>,
 ) -> Result<CompiledTable, Rejections> {
     let at = At::root();

@@ -67,7 +67,7 @@ fn traces(context: &mut Context, at: &At<'_>, message: &ProtoTracing) -> Result<
             cluster: node.cluster.as_str().into(),
             zone: zone.unwrap_or_default().into(),
         },
-        spans: spans(context, at, custom_tags, (operation, upstream_operation)),
+        spans: spans(context, at, custom_tags, operation, upstream_operation),
         spawns: truth(spawn_upstream_span.as_ref()),
         is_private: *no_context_propagation,
         max_path: number(max_path_tag_length.as_ref()).unwrap_or(MAX_PATH) as usize,
@@ -87,7 +87,7 @@ fn share(message: Option<&Percent>, denominator: u32, whole: fn(f64) -> f64) -> 
 }
 
 /// What spans tell.
-fn spans(context: &Context, at: &At<'_>, tags: &[CustomTag], (server, client): (&str, &str)) -> SpanFormat {
+fn spans(context: &Context, at: &At<'_>, tags: &[CustomTag], operation: &str, upstream_operation: &str) -> SpanFormat {
     let mut wanted = CapturedFields::default();
     let list = at.field("custom_tags");
     let mut known = Vec::with_capacity(tags.len());
@@ -107,7 +107,10 @@ fn spans(context: &Context, at: &At<'_>, tags: &[CustomTag], (server, client): (
             }
         }
     };
-    let (server, client) = (name("operation", server), name("upstream_operation", client));
+    let (server, client) = (
+        name("operation", operation),
+        name("upstream_operation", upstream_operation),
+    );
     SpanFormat {
         tags: known.into(),
         server,

@@ -43,8 +43,30 @@ pub struct Http2Options {
     pub initial_stream_window: u32,
     /// Flow control window of the connection, bytes.
     pub initial_connection_window: u32,
-    /// Ping interval and timeout.
-    pub keepalive: Option<(Duration, Duration)>,
+    /// Whether a peer is asked if it is there.
+    pub keepalive: Option<KeepaliveTimes>,
     /// RFC 8441 extended CONNECT.
     pub allow_connect: bool,
+}
+
+impl Default for Http2Options {
+    /// As the comments of Envoy's API give them: 1024 streams, 16 MiB and 24 MiB.
+    fn default() -> Self {
+        Self {
+            max_concurrent_streams: 1024,
+            initial_stream_window: 16 << 20,
+            initial_connection_window: 24 << 20,
+            keepalive: None,
+            allow_connect: false,
+        }
+    }
+}
+
+/// How a peer is asked whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepaliveTimes {
+    /// It is asked so often.
+    pub interval: Duration,
+    /// It has so long to answer.
+    pub timeout: Duration,
 }

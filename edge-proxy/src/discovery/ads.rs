@@ -21,7 +21,7 @@ use tonic::{Request, Status};
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::discovery::Backoff;
-use crate::discovery::connect::{chain, connect};
+use crate::discovery::connect::{connect, with_causes};
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::{DeltaClient, Unusable};
@@ -96,7 +96,7 @@ async fn session(
         *request.metadata_mut() = MetadataMap::from_headers(headers);
     }
     let response = client.delta_aggregated_resources(request).await;
-    let responses = response.map_err(|error| chain(&error))?.into_inner();
+    let responses = response.map_err(|error| with_causes(&error))?.into_inner();
     tracing::info!("connected to the configuration server");
     control.shared.stats.control().control_plane_connected.set(1);
     converse(control, delta, (responses, &requests), backoff, INITIAL_FETCH).await
@@ -125,7 +125,7 @@ where
                     referred = receive(control, delta, response, requests).await?;
                 }
                 None => return Ok(()),
-                Some(Err(error)) => return Err(chain(&error)),
+                Some(Err(error)) => return Err(with_causes(&error)),
             },
             () = control.progressed.notified() => {}
             () = &mut limit, if control.progress() != Progress::Live => {

@@ -18,11 +18,15 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::HostAddress;
+use crate::config::protocol::KeepaliveTimes;
 use crate::config::tls::Sni;
 use crate::proxy_protocol::{self, Addresses};
 
 /// Keepalive when the cluster says nothing: without it a dead server would go unnoticed.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
+const KEEPALIVE: KeepaliveTimes = KeepaliveTimes {
+    interval: Duration::from_secs(30),
+    timeout: Duration::from_secs(5),
+};
 
 /// Opens a channel; the `turn` chooses the endpoint.
 pub(super) async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Channel, String> {
@@ -50,8 +54,8 @@ pub(super) async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Cha
     // TLS is the connector's work, so the channel itself is given the plain scheme.
     let endpoint = Endpoint::from(uri("http")?)
         .origin(uri(scheme)?)
-        .http2_keep_alive_interval(keepalive.0)
-        .keep_alive_timeout(keepalive.1)
+        .http2_keep_alive_interval(keepalive.interval)
+        .keep_alive_timeout(keepalive.timeout)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(cluster.http2.initial_stream_window.min(1 << 20))
         .initial_connection_window_size(cluster.http2.initial_connection_window.min(1 << 20));
@@ -62,13 +66,13 @@ pub(super) async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Cha
     });
     match tokio::time::timeout(deadline, connecting).await {
         Ok(Ok(channel)) => Ok(channel),
-        Ok(Err(error)) => Err(chain(&error)),
+        Ok(Err(error)) => Err(with_causes(&error)),
         Err(_) => Err(format!("no connection within {deadline:?}")),
     }
 }
 
 /// An error with its causes; the outer ones of a channel say little.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

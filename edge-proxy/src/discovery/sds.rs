@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::control::{Control, OfServers};
 use crate::discovery::Backoff;
-use crate::discovery::connect::{chain, connect};
+use crate::discovery::connect::{connect, with_causes};
 use crate::xds::Kind;
 
 /// Requests that wait to be written.
@@ -119,7 +119,7 @@ impl Stream<'_> {
         requests.send(request.clone()).await.map_err(closed)?;
         request.node = None;
         let response = client.stream_secrets(ReceiverStream::new(receiver)).await;
-        let mut responses = response.map_err(|error| chain(&error))?.into_inner();
+        let mut responses = response.map_err(|error| with_causes(&error))?.into_inner();
         tracing::info!(server = self.server, "connected to a server of secrets");
         loop {
             tokio::select! {
@@ -128,7 +128,7 @@ impl Stream<'_> {
                         backoff.reset();
                         self.receive(response, &mut request);
                     }
-                    Some(Err(error)) => return Err(chain(&error)),
+                    Some(Err(error)) => return Err(with_causes(&error)),
                     None => return Ok(()),
                 },
                 changed = self.wanted.changed() => {

@@ -101,7 +101,7 @@ impl Detector {
             ),
         };
         detected.inc();
-        let ejected = self.eject(host, enforcing, enforced, (now, random, stats));
+        let ejected = self.eject(host, enforcing, enforced, now, random, stats);
         host.vitals.forget(streak);
         ejected
     }
@@ -111,7 +111,9 @@ impl Detector {
         host: &Host,
         enforcing: u32,
         enforced: &Counter,
-        (now, random, stats): (Instant, &Random, &ClusterStats),
+        now: Instant,
+        random: &Random,
+        stats: &ClusterStats,
     ) -> bool {
         let settings = &self.settings;
         let active = self
@@ -175,7 +177,7 @@ impl Detector {
         }
         for origin in [Origin::Answers, Origin::Local] {
             let rates: Vec<Rate<'_>> = hosts.iter().filter_map(|host| rate(host, origin)).collect();
-            changed |= self.compare(&rates, hosts.len(), origin, (now, random, stats));
+            changed |= self.compare(&rates, hosts.len(), origin, now, random, stats);
         }
         for host in hosts.iter().filter(|host| !host.vitals.has(Flag::Ejected)) {
             if let Some(monitor) = self.monitors.get_mut(&host.id)
@@ -194,13 +196,15 @@ impl Detector {
         rates: &[Rate<'_>],
         hosts: usize,
         origin: Origin,
-        scene: (Instant, &Random, &ClusterStats),
+        now: Instant,
+        random: &Random,
+        stats: &ClusterStats,
     ) -> bool {
         let (success, failure) = (self.settings.success_rate, self.settings.failure_percentage);
         if hosts < success.min_hosts as usize && hosts < failure.min_hosts as usize {
             return false;
         }
-        let cells = scene.2.control();
+        let cells = stats.control();
         let mut changed = false;
         let enough =
             |least: u32| -> Vec<&Rate<'_>> { rates.iter().filter(|rate| rate.requests >= u64::from(least)).collect() };
@@ -221,7 +225,7 @@ impl Detector {
             };
             for rate in valid.iter().filter(|rate| rate.percent < threshold) {
                 detected.inc();
-                changed |= self.eject(rate.host, enforcing, enforced, scene);
+                changed |= self.eject(rate.host, enforcing, enforced, now, random, stats);
             }
         }
         let valid = enough(failure.min_requests);
@@ -241,7 +245,8 @@ impl Detector {
             let failing = |rate: &&&Rate<'_>| 100.0 - rate.percent >= f64::from(failure.threshold);
             for rate in valid.iter().filter(failing) {
                 detected.inc();
-                changed |= !rate.host.vitals.has(Flag::Ejected) && self.eject(rate.host, enforcing, enforced, scene);
+                changed |= !rate.host.vitals.has(Flag::Ejected)
+                    && self.eject(rate.host, enforcing, enforced, now, random, stats);
             }
         }
         changed

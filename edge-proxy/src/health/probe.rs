@@ -91,7 +91,7 @@ impl Prober {
             (connection, Probe::Http(probe)) => {
                 let authority = authority(probe.host.as_ref(), cluster, host);
                 let request = request(probe, &authority, connection.is_http2()).map_err(network)?;
-                self.ask(check, (probe, host), connection, request).await
+                self.ask(check, probe, host, connection, request).await
             }
             (
                 Connection::Http2(sender),
@@ -138,7 +138,8 @@ impl Prober {
     async fn ask(
         &mut self,
         check: &HealthCheck,
-        (probe, host): (&HttpProbe, &Host),
+        probe: &HttpProbe,
+        host: &Host,
         mut connection: Connection,
         request: Request<Full<Bytes>>,
     ) -> Result<Passed, Failure> {

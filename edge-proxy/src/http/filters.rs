@@ -295,7 +295,7 @@ impl<'a> Chain<'a> {
         for (_, step) in self.steps.iter_mut().rev() {
             response = match step {
                 Step::CustomResponse(replacing) => {
-                    match replacing.response(&exchange, (destination, site.snapshot), response) {
+                    match replacing.response(&exchange, destination, site.snapshot, response) {
                         Replaced::By(response) => response,
                         Replaced::Elsewhere(response, elsewhere) => {
                             Box::pin(ask_elsewhere(site, &exchange, response, *elsewhere)).await

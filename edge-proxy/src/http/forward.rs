@@ -123,7 +123,7 @@ pub(crate) async fn forward(
     } = arrived;
     let prepared = match prepare(snapshot, route, settings, &exchange, &mut head, &notes) {
         Ok(prepared) => prepared,
-        Err(fault) => return refuse(snapshot, &exchange, route, (fault, audience), &head),
+        Err(fault) => return refuse(snapshot, &exchange, route, fault, audience, &head),
     };
     let (chosen, limits) = (prepared.chosen, prepared.limits);
     let connection = &exchange.connection;
@@ -144,7 +144,7 @@ pub(crate) async fn forward(
         // Boxed: most requests ask for nobody.
         Some(_) => match Box::pin(resolve(&exchange, chosen.entry, &head, asks_for)).await {
             Ok(host) => Some(host),
-            Err(fault) => return refuse(snapshot, &exchange, route, (fault, audience), &head),
+            Err(fault) => return refuse(snapshot, &exchange, route, fault, audience, &head),
         },
     };
     let source = body_source(body, &arrival, settings, chosen.entry);
@@ -264,7 +264,8 @@ fn refuse(
     snapshot: &Snapshot,
     exchange: &Exchange,
     route: &Route,
-    (fault, audience): (Fault, Audience),
+    fault: Fault,
+    audience: Audience,
     head: &Head,
 ) -> Response<ResponseBody> {
     exchange.note(|record| record.fault(fault));

@@ -159,14 +159,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         notes.prefixed = seen.prefixed;
     }
     let checked = checked
-        .and_then(|()| {
-            note_upgrade(
-                &mut head,
-                &mut notes,
-                (&seen, &manager.http1.ignored_upgrades),
-                extended,
-            )
-        })
+        .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, &manager.http1.ignored_upgrades, extended))
         .and_then(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
     if let Err(fault) = checked {
         return (head, Err(fault.into()));
@@ -358,7 +351,8 @@ fn treat_underscores(connection: &Connection, headers: &mut HeaderMap, seen: &Se
 fn note_upgrade(
     head: &mut Head,
     notes: &mut Notes,
-    (seen, ignored): (&Seen, &[StringCondition]),
+    seen: &Seen,
+    ignored: &[StringCondition],
     extended: Option<&ExtendedProtocol>,
 ) -> Result<(), Fault> {
     if let Some(protocol) = extended {

@@ -90,8 +90,8 @@ async fn send(
     downstream: Protocol,
     timer: &Timer,
 ) -> Result<(), Fault> {
-    let target = (mirror.cluster, outgoing.head.authority_text());
-    let (mut lease, guard) = reach(upstreams, snapshot, target, downstream, timer).await?;
+    let authority = outgoing.head.authority_text();
+    let (mut lease, guard) = reach(upstreams, snapshot, mirror.cluster, authority, downstream, timer).await?;
     let response = lease
         .send(
             outgoing,

@@ -191,11 +191,11 @@ impl<'a> Site<'a> {
         match &route.action {
             Action::Redirect(redirect) => {
                 cells.rq_redirect.inc();
-                answer_redirect(connection, route, redirect, (head, audience))
+                answer_redirect(connection, route, redirect, head, audience)
             }
             Action::Direct(direct) => {
                 cells.rq_direct_response.inc();
-                answer_directly(connection, route, direct, (head, audience))
+                answer_directly(connection, route, direct, head, audience)
             }
             Action::Forward(settings) => forward::forward(self.snapshot, route, settings, arrived).await,
         }
@@ -228,7 +228,8 @@ fn answer_redirect(
     connection: &Connection,
     route: &Route,
     redirect: &Redirect,
-    (head, audience): (&Head, Audience),
+    head: &Head,
+    audience: Audience,
 ) -> Response<ResponseBody> {
     let scene = Scene {
         connection,
@@ -245,7 +246,8 @@ fn answer_directly(
     connection: &Connection,
     route: &Route,
     direct: &DirectResponse,
-    (head, audience): (&Head, Audience),
+    head: &Head,
+    audience: Audience,
 ) -> Response<ResponseBody> {
     let scene = Scene {
         connection,
@@ -256,8 +258,8 @@ fn answer_directly(
         DirectBody::Constant(body) => body.clone(),
         DirectBody::Format(format) => {
             let manager = connection.manager();
-            let about = (&*connection.worker, access_log::Client::of(connection, &manager));
-            access_log::body(format, about, head, None).into()
+            let client = access_log::Client::of(connection, &manager);
+            access_log::body(format, &connection.worker, client, head, None).into()
         }
     };
     let mut response = local_reply::text(direct.status, body, direct.content_type.clone(), audience);

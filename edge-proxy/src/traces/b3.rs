@@ -117,7 +117,8 @@ pub(super) fn trace(context: &Context) -> String {
 pub(super) fn tell(
     context: &Context,
     propagation: &Propagation,
-    (span, parent): (u64, Option<u64>),
+    span: u64,
+    parent: Option<u64>,
     headers: &mut HeaderMap,
 ) {
     let sampled = if context.is_sampled { "1" } else { "0" };
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(several.unwrap().parent, one.parent);
         let parent = one.parent.unwrap();
         let mut headers = HeaderMap::new();
-        tell(&parent, &one.propagation, (parent.span, parent.parent), &mut headers);
+        tell(&parent, &one.propagation, parent.span, parent.parent, &mut headers);
         assert_eq!(headers[B3], single);
         assert!(!parent.is_sampled);
     }

@@ -152,7 +152,7 @@ async fn handshake(
         let opening = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now);
         return Box::pin(opening).await.map(Fresh::Http2).map_err(io::Error::other);
     }
-    let connection = Http1Connection::new(transport, (Rc::clone(&worker.buffers), cluster.http1), guard, now);
+    let connection = Http1Connection::new(transport, Rc::clone(&worker.buffers), cluster.http1, guard, now);
     Ok(Fresh::Http1(connection))
 }
 

@@ -38,7 +38,8 @@ impl Http1Connection {
     /// Speaks HTTP/1 on a transport.
     pub(crate) fn new(
         transport: Transport,
-        (buffers, options): (Rc<Buffers>, Http1Upstream),
+        buffers: Rc<Buffers>,
+        options: Http1Upstream,
         guard: ConnectionGuard,
         now: Instant,
     ) -> Box<Self> {

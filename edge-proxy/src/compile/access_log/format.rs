@@ -206,7 +206,7 @@ pub(super) fn pieces(at: &At<'_>, text: &str, words: &mut Words<'_>) -> Result<V
             argument: Some(name),
             tail,
             ..
-        }) => environment(at, (name, tail), words).map(Piece::Text),
+        }) => environment(at, name, tail, words).map(Piece::Text),
         command::Piece::Command(command) => operator(at, command, words).map(Piece::Value),
     });
     pieces.collect()
@@ -260,7 +260,7 @@ fn operator(at: &At<'_>, command: Command<'_>, words: &mut Words<'_>) -> Result<
 }
 
 /// The value of a variable, which stays as it is as long as the proxy runs.
-fn environment(at: &At<'_>, (name, tail): (&str, &str), words: &Words<'_>) -> Result<Box<str>, Rejection> {
+fn environment(at: &At<'_>, name: &str, tail: &str, words: &Words<'_>) -> Result<Box<str>, Rejection> {
     let value = words.files.variable(name).unwrap_or_else(|| "-".to_owned());
     let most = match tail.strip_prefix(':') {
         Some(most) => most

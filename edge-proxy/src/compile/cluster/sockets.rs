@@ -26,10 +26,12 @@ pub(super) struct Sockets {
 pub(super) fn sockets(
     context: &Context,
     at: &At<'_>,
-    (usual, matches): (Option<&TransportSocket>, &[TransportSocketMatch]),
-    (discovery, of_host): (&Discovery, HostUse),
+    usual: Option<&TransportSocket>,
+    matches: &[TransportSocketMatch],
+    discovery: &Discovery,
+    of_host: HostUse,
 ) -> Result<Sockets, Rejection> {
-    let usual = socket(context, at, usual, (discovery, of_host))?;
+    let usual = socket(context, at, usual, discovery, of_host)?;
     let list = at.field("transport_socket_matches");
     if !matches.is_empty() && matches!(discovery, Discovery::Requests(_)) {
         return Err(list.error("hosts that requests name have no metadata"));
@@ -42,7 +44,7 @@ pub(super) fn sockets(
             refuse
         });
         let wanted = socket_match(&at.field("match"), r#match.as_ref())?;
-        let socket = socket(context, &at, transport_socket.as_ref(), (discovery, of_host))?;
+        let socket = socket(context, &at, transport_socket.as_ref(), discovery, of_host)?;
         match socket.proxy_protocol == usual.proxy_protocol {
             true => Ok((wanted, socket.tls)),
             false => Err(at
@@ -74,7 +76,8 @@ fn socket(
     context: &Context,
     at: &At<'_>,
     message: Option<&TransportSocket>,
-    (discovery, of_host): (&Discovery, HostUse),
+    discovery: &Discovery,
+    of_host: HostUse,
 ) -> Result<UpstreamSocket, Rejection> {
     let Some(message) = message else {
         return Ok(UpstreamSocket::default());

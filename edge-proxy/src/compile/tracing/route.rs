@@ -34,6 +34,6 @@ pub(in crate::compile) fn route(
             random: share("random_sampling", random_sampling.as_ref())?,
             overall: share("overall_sampling", overall_sampling.as_ref())?,
         },
-        spans: super::spans(context, at, custom_tags, (operation, upstream_operation)),
+        spans: super::spans(context, at, custom_tags, operation, upstream_operation),
     })
 }

@@ -75,7 +75,7 @@ impl Session {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };
-        Self::with(sessions, (snapshot, entry), proxy, client, host)
+        Self::with(sessions, snapshot, entry, proxy, client, host)
     }
 
     /// A session with another host, where this one's has failed; `None` where it hasn't, or no other is to be had. Whoever
@@ -96,12 +96,13 @@ impl Session {
         if host.health() == Health::Unhealthy {
             return None;
         }
-        Self::with(sessions, (snapshot, entry), proxy, client, host)
+        Self::with(sessions, snapshot, entry, proxy, client, host)
     }
 
     fn with(
         sessions: &Rc<Sessions>,
-        (snapshot, entry): (&Snapshot, &ClusterEntry),
+        snapshot: &Snapshot,
+        entry: &ClusterEntry,
         proxy: &Arc<UdpProxy>,
         client: SocketAddr,
         host: &Arc<Host>,

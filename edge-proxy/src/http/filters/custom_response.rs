@@ -74,7 +74,8 @@ impl<'a> Replacing<'a> {
     pub(super) fn response(
         &mut self,
         exchange: &Exchange,
-        (destination, snapshot): (Destination<'_>, &Snapshot),
+        destination: Destination<'_>,
+        snapshot: &Snapshot,
         response: Response<ResponseBody>,
     ) -> Replaced {
         let view = ResponseView {
@@ -93,8 +94,8 @@ impl<'a> Replacing<'a> {
                 let body = body.as_ref().map(|body| {
                     let connection = &exchange.connection;
                     let manager = connection.manager();
-                    let about = (&*connection.worker, access_log::Client::of(connection, &manager));
-                    access_log::body(body, about, head, Some((view.status, view.fields)))
+                    let client = access_log::Client::of(connection, &manager);
+                    access_log::body(body, &connection.worker, client, head, Some((view.status, view.fields)))
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);

@@ -141,7 +141,7 @@ impl<'a> Authorizing<'a> {
 
     fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<ServiceRequest> {
         let (head, body) = match &self.filter.form {
-            AuthorizerForm::Call => call::question(self.filter, (self.told, self.of_route), arrived, &content),
+            AuthorizerForm::Call => call::question(self.filter, self.told, self.of_route, arrived, &content),
             AuthorizerForm::Request { path, added, .. } => {
                 (request::head(self.filter, path, added, &arrived.head)?, content)
             }

@@ -89,8 +89,7 @@ fn upgrades_need_both_fields() {
         let seen = scan(&head.headers, "x-edge-");
         let mut notes = Notes::default();
         let ignored = [StringCondition::Prefix("TLS/".into())];
-        note_upgrade(&mut head, &mut notes, (&seen, &ignored), None)
-            .map(|()| notes.upgrade.as_deref().map(str::to_owned))
+        note_upgrade(&mut head, &mut notes, &seen, &ignored, None).map(|()| notes.upgrade.as_deref().map(str::to_owned))
     };
     assert_eq!(
         note(&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")]),

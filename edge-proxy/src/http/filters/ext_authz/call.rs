@@ -31,14 +31,15 @@ use crate::message::head::Head;
 /// What a service is asked: a call with everything that it may see of a request.
 pub(super) fn question(
     filter: &Authorizer,
-    (told, of_route): (Option<&BTreeMap<String, String>>, &[u8]),
+    context: Option<&BTreeMap<String, String>>,
+    of_route: &[u8],
     arrived: &Arrived<'_>,
     content: &Bytes,
 ) -> (Head, Bytes) {
     let message = CheckRequest {
         attributes: Some(AttributeContext {
             route_metadata_context: said_of_route(&filter.of_route, of_route),
-            ..attributes(filter, told, arrived, content)
+            ..attributes(filter, context, arrived, content)
         }),
     };
     grpc::of(
