@@ -78,6 +78,38 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// One of which nothing is said but its name: all is as Envoy has it by default.
+    pub fn plain(name: &str, stats: ClusterStats) -> Self {
+        Self {
+            name: Arc::from(name),
+            connect_timeout: Duration::from_secs(5),
+            balancing: Balancing {
+                policy: LbPolicy::RoundRobin,
+                locality_weighted: false,
+                zones: None,
+                slow_start: None,
+            },
+            loads: None,
+            named: Arc::default(),
+            naming: None,
+            protocol: UpstreamProtocol::Http1,
+            proxy_protocol: None,
+            tls: None,
+            sockets: Box::default(),
+            limits: CircuitLimits::default(),
+            per_connection_buffer_limit: 1 << 20,
+            idle_timeout: Some(Duration::from_secs(3600)),
+            max_connection_duration: None,
+            max_requests_per_connection: None,
+            http1: Http1Upstream::default(),
+            http2: Http2Options::default(),
+            socket: SocketOptions::default(),
+            credential: None,
+            health: HealthPolicy::default(),
+            stats: Arc::new(stats),
+        }
+    }
+
     /// TLS to a host; `None` is cleartext.
     pub fn tls_of(&self, host: &Host) -> Option<&Arc<UpstreamTls>> {
         let own = host.socket.and_then(|socket| self.sockets.get(usize::from(socket)));

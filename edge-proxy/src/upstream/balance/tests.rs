@@ -5,12 +5,10 @@ use std::time::Duration;
 use super::*;
 
 use crate::config::ClusterId;
-use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol};
+use crate::config::cluster::{Balancing, Cluster};
 use crate::config::endpoint::hashing::{Hashing, Shape};
 use crate::config::endpoint::{Group, Health, HostAddress, LbSettings, Level};
-use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::LoadWeights;
-use crate::config::socket::SocketOptions;
 use crate::stats::ClusterStats;
 use crate::vitals::Flag;
 
@@ -52,38 +50,13 @@ fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, lb_setting
 
 pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
     let cluster = Cluster {
-        credential: None,
-        name: Arc::from("c"),
-        connect_timeout: Duration::from_secs(1),
         balancing: Balancing {
             policy,
             locality_weighted,
             zones: None,
             slow_start: None,
         },
-        loads: None,
-        named: Arc::default(),
-        naming: None,
-        protocol: UpstreamProtocol::Http1,
-        proxy_protocol: None,
-        tls: None,
-        sockets: Box::default(),
-        limits: CircuitLimits::default(),
-        per_connection_buffer_limit: 0,
-        idle_timeout: None,
-        max_connection_duration: None,
-        max_requests_per_connection: None,
-        http1: Http1Upstream::default(),
-        http2: Http2Options {
-            max_concurrent_streams: 1,
-            initial_stream_window: 65_535,
-            initial_connection_window: 65_535,
-            keepalive: None,
-            allow_connect: false,
-        },
-        socket: SocketOptions::default(),
-        health: crate::config::health::HealthPolicy::default(),
-        stats: Arc::new(ClusterStats::new("", "", 1)),
+        ..Cluster::plain("c", ClusterStats::new("", "", 1))
     };
     ClusterEntry {
         id: ClusterId(3),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use edge_proxy::compile::prefixed_headers;
-use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
+use edge_proxy::config::cluster::{Cluster, ClusterEntry};
 use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, LbSettings, Level};
 use edge_proxy::config::filter::{FilterSettings, HttpFilters, Mark, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
@@ -17,7 +17,6 @@ use edge_proxy::config::listener::{
 };
 use edge_proxy::config::request_id::{RequestId, TracesInIds};
 use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
-use edge_proxy::config::socket::SocketOptions;
 use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
 use edge_proxy::config::{ClusterId, RouteTableId, Snapshot};
 use edge_proxy::stats::{ClusterStats, HttpStats, ListenerStats};
@@ -220,37 +219,18 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
 }
 
 pub(crate) fn cluster(id: u32) -> Cluster {
+    let name = format!("c{id}");
+    let stats = ClusterStats::new(format!("cluster.{name}."), name.clone(), 2);
     Cluster {
-        credential: None,
-        name: Arc::from(format!("c{id}")),
-        connect_timeout: Duration::from_secs(5),
-        balancing: Balancing {
-            policy: LbPolicy::RoundRobin,
-            locality_weighted: false,
-            zones: None,
-            slow_start: None,
-        },
-        loads: None,
-        named: Arc::default(),
-        naming: None,
-        protocol: UpstreamProtocol::Http1,
-        proxy_protocol: None,
-        tls: None,
-        sockets: Box::default(),
-        limits: CircuitLimits::default(),
         per_connection_buffer_limit: 32 * 1024,
         idle_timeout: Some(Duration::from_secs(60)),
-        max_connection_duration: None,
-        max_requests_per_connection: None,
         // What passes to clients is then for the listener to say.
         http1: edge_proxy::config::listener::Http1Upstream {
             enable_trailers: true,
             keeps_names: false,
         },
         http2: http2_options(),
-        socket: SocketOptions::default(),
-        health: edge_proxy::config::health::HealthPolicy::default(),
-        stats: Arc::new(ClusterStats::new(format!("cluster.c{id}."), format!("c{id}"), 2)),
+        ..Cluster::plain(&name, stats)
     }
 }
 
