@@ -37,7 +37,7 @@ pub struct Arguments {
     /// trace, debug, info, warning, error, critical or off.
     #[arg(short = 'l', long, value_name = "LEVEL", default_value = "info")]
     pub log_level: String,
-    /// Levels of single components, `name:level,…`.
+    /// Levels of single components, `name:level,…`; those of Envoy's that are not here have no effect.
     #[arg(long, value_name = "LIST")]
     pub component_log_level: Option<String>,
     /// How long open connections may go on after SIGTERM.
@@ -76,10 +76,10 @@ pub struct Arguments {
     /// Without effect: there are no loadable extensions.
     #[arg(long, hide = true, value_name = "LIST")]
     pub disable_extensions: Option<String>,
-    /// Without effect: logs are not buffered.
+    /// Without effect: lines of access logs wait 100 ms at most, or until their file has 64 KiB of them.
     #[arg(long, hide = true)]
     pub file_flush_interval_msec: Option<u64>,
-    /// Without effect: logs are not buffered.
+    /// Without effect: lines of access logs wait 100 ms at most, or until their file has 64 KiB of them.
     #[arg(long, hide = true)]
     pub file_flush_min_size_kb: Option<u64>,
     /// Without effect: one log format.

@@ -16,12 +16,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Usage errors exit with 2 and name the flag; --version and --help with 0.
     let arguments = Arguments::parse_from(words(std::env::args_os()));
-    let result = match (&arguments.manual, Levels::start(&arguments.log_level)) {
+    let components = arguments.component_log_level.as_deref().unwrap_or_default();
+    let result = match (&arguments.manual, Levels::start(&arguments.log_level, components)) {
         (Some(folder), _) => {
             write_manual(folder).map_err(|error| anyhow::anyhow!("--manual {}: {error}", folder.display()))
         }
         (None, Ok(levels)) => server::run(arguments, levels),
-        (None, Err(error)) => Err(anyhow::anyhow!("--log-level: {error}")),
+        (None, Err(error)) => Err(anyhow::anyhow!(error)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

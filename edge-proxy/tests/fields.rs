@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use edge_proxy::logging::COMPONENTS;
+
 /// One pattern.
 #[derive(Default)]
 struct Message {
@@ -50,6 +52,9 @@ one that is out of date. A list of version 1 (without extensions) is refused wit
 
 In content that is made of a format (`body_format`), operators that tell of the route, the backend, flags, details or durations
 are refused: it is written from request, response and connection alone.
+
+Of the components that `--component-log-level` (`logging.level` of an EdgeProxy) names, these have lines here: COMPONENTS.
+Levels of others are of no effect.
 
 ";
 
@@ -131,7 +136,8 @@ fn document() -> String {
             messages.insert(place, message(pattern));
         }
     }
-    let mut text = INTRODUCTION.to_owned();
+    let components: Vec<String> = COMPONENTS.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let mut text = INTRODUCTION.replace("COMPONENTS", &components.join(", "));
     for ((name, place), message) in messages {
         text.push_str(&format!("## {name}\n\nRead in `compile/{place}.rs`.\n\n"));
         for (what, fields) in [

@@ -35,6 +35,13 @@ const UNTOLD: [(&str, &str, &str); 1] = [(
     "refuses `TLS_JA3_FINGERPRINT`",
 )];
 
+/// What edge-proxy serves in part, and where that is told.
+const PARTLY: [(&str, &str, &str); 1] = [(
+    "EdgeProxy",
+    "logging.level",
+    "served, of [components that it has](edge-proxy.md#what-edge-proxy-takes)",
+)];
+
 const HEAD: &str = "\
 # Fields of policies, and who serves them
 
@@ -151,7 +158,10 @@ fn section(kind: &str, all: &[Field], warnings: &BTreeMap<String, String>, objec
                 let own = match (untold, &used.refused_by_edge_proxy) {
                     (Some((_, _, words)), _) => (*words).to_owned(),
                     (None, Some(name)) => format!("refuses `{name}`"),
-                    (None, None) => "served".to_owned(),
+                    (None, None) => {
+                        let partly = PARTLY.iter().find(|(of, path, _)| *of == kind && field.path == *path);
+                        partly.map_or("served", |(_, _, words)| words).to_owned()
+                    }
                 };
                 ("served".to_owned(), own, Some(&used.case))
             }
