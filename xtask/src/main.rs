@@ -15,6 +15,7 @@ mod services;
 mod test;
 mod workspace;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -51,7 +52,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = fuzz::compile_if_asked().and_then(|()| run(Cli::parse().command));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write;
+            // Standard error may be closed; there is nobody left to tell then.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Quickstart(options) => quickstart::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Laws(options) => test::laws::run(&options),
@@ -62,14 +76,5 @@ fn main() -> ExitCode {
         Command::Conformance(options) => conformance::run(&options),
         Command::Lint => lint::run(),
         Command::Gen(options) => generate::run(&options),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            use std::io::Write;
-            // Standard error may be closed; there is nobody left to tell then.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }

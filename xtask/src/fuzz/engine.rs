@@ -1,5 +1,6 @@
 //! The program of the targets, compiled for libFuzzer, and how to speak with it.
 
+use super::compiler::Wrapper;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::{
@@ -9,20 +10,6 @@ use std::{
     time::Duration,
 };
 
-/// Counters in every branch and a table of the places that they count; comparisons tell what they compare. The first two
-/// choose bolero's engine.
-const FLAGS: [&str; 10] = [
-    "--cfg",
-    "fuzzing",
-    "--cfg",
-    "fuzzing_libfuzzer",
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=4",
-    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
-    "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
-    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
-];
 /// The test target that holds them all, and the folder beside it where bolero looks for inputs.
 const PROGRAM: &str = "targets";
 const INPUTS: &str = "fuzz/tests/targets/__fuzz__";
@@ -104,13 +91,12 @@ impl Engine {
             bail!("libFuzzer is C++, and there is no g++ (Debian: apt-get install g++)");
         }
         let mut command = workspace::cargo()?;
-        // With a target named, build scripts and macros are compiled without the flags.
+        // With the features of the whole workspace, as other tests are compiled: the dependencies are there then.
         command
-            .args(["test", "--locked", "--package", "fuzz", "--test", PROGRAM, "--no-run"])
-            .args(["--profile", "fuzz", "--target", "host-tuple"])
+            .args(["test", "--locked", "--workspace", "--test", PROGRAM, "--no-run"])
             .args(["--message-format", "json-render-diagnostics"])
-            .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
             .stderr(Stdio::inherit());
+        Wrapper::install()?.configure(&mut command);
         let output = command.output().context("cargo can't be started")?;
         if !output.status.success() {
             bail!("the targets don't compile for libFuzzer");
