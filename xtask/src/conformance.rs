@@ -210,8 +210,8 @@ impl Mode {
 
 /// Builds the program that installs the controller inside of the lab.
 fn installer() -> Result<PathBuf> {
-    let mut command: Command = workspace::cargo()?;
-    command.args(["build", "--locked", "--workspace", "--bin", "edge-conformance"]);
+    let mut command = workspace::build()?;
+    command.args(["--bin", "edge-conformance"]);
     if !command.status().context("cargo can't be started")?.success() {
         bail!("edge-conformance doesn't build");
     }

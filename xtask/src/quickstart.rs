@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Check the two answers and stop, instead of waiting for Ctrl-C.
     #[arg(long)]
     check: bool,
+    /// How the programs are built; `dev` takes those of the tests.
+    #[arg(long, value_enum, default_value_t = Profile::Release)]
+    profile: Profile,
 }
 
 /// Folder of the example.
@@ -65,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Some(path)) => Some(std::path::absolute(path)?),
         None => None,
     };
-    let programs = Programs::build(Profile::Release)?;
+    let programs = Programs::build(options.profile)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(&programs, envoy, options.check))
 }

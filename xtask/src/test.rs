@@ -3,17 +3,21 @@
 //! | tier | what | needs |
 //! |---|---|---|
 //! | unit | unit, golden and documentation tests of every crate | cargo |
-//! | library | documentation without warnings, packages of the core's crates, and those that a browser runs | cargo |
+//! | library | documentation without warnings, packages of the core's crates, those for a browser, the programs alone | cargo |
 //! | charts | what Helm says of the charts and renders from them | Go |
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
-//! | fuzz | the fuzz targets with a kept corpus, guided by coverage, for half a minute each | g++ |
+//! | fuzz | the fuzz targets with a kept corpus, guided by coverage, for a minute each | g++ |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
 //! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
 //! | conformance | the core of all profiles of the official suite, with edge-proxy | the same |
 //!
+//! Tests in a cluster wait most of the time. Where they are asked for, the tiers library, properties and fuzz run beside
+//! them (`beside`), and what these say follows at the end.
+//!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
+mod beside;
 mod charts;
 mod failures;
 pub(crate) mod laws;
@@ -25,9 +29,10 @@ use crate::{
     envoy, fuzz,
     lab::Lab,
     services::Service,
-    workspace::{self, Profile, Programs},
+    workspace::{self, Profile, Programs, Target},
 };
 use anyhow::{Result, bail};
+use beside::Beside;
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -40,7 +45,7 @@ use tally::Tally;
 /// What to test.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Tiers to run, in this order; all when none is named.
+    /// Tiers to run, in this order but for those that run beside others; all when none is named.
     #[arg(long = "tier", value_enum)]
     tiers: Vec<Tier>,
     /// For tier envoy: more folders of input files whose translation Envoy must accept.
@@ -53,7 +58,7 @@ pub(crate) struct Options {
 enum Tier {
     /// Unit, golden and documentation tests.
     Unit,
-    /// What those who embed the core rely on.
+    /// What those who embed the core rely on, and those who install the programs.
     Library,
     /// The charts.
     Charts,
@@ -71,8 +76,36 @@ enum Tier {
     Conformance,
 }
 
+impl Tier {
+    /// Whether it waits for processes most of the time.
+    fn waits(self) -> bool {
+        matches!(self, Self::Cluster | Self::Conformance)
+    }
+
+    /// Whether it computes most of the time, and bears to be slow.
+    fn yields(self) -> bool {
+        matches!(self, Self::Library | Self::Properties | Self::Fuzz)
+    }
+
+    fn run(self, options: &Options) -> Result<Tally> {
+        match self {
+            Self::Unit => unit(),
+            Self::Library => library::run(),
+            Self::Charts => charts::run(),
+            Self::Properties => properties(),
+            Self::Fuzz => fuzz::tier(),
+            Self::Envoy => against_envoy(&options.inputs),
+            Self::E2e => end_to_end(),
+            Self::Cluster => in_cluster(),
+            Self::Conformance => conformance(),
+        }
+    }
+}
+
 /// Integration test targets with one of these prefixes hold properties.
 const PROPERTY_TARGETS: [&str; 2] = ["laws", "properties"];
+/// The package whose library is large and generated, and has no tests at all.
+const WITHOUT_UNITS: &str = "edge-envoy";
 /// Package of whole programs' tests.
 const END_TO_END: &str = "e2e";
 /// Package of fuzz targets.
@@ -105,29 +138,30 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     } else {
         &options.tiers
     };
+    let (beside, tiers): (Vec<Tier>, Vec<Tier>) = if tiers.iter().any(|tier| tier.waits()) {
+        tiers.iter().copied().partition(|tier| tier.yields())
+    } else {
+        (Vec::new(), tiers.to_vec())
+    };
+    let mut running = None;
     let mut total = Tally::default();
     let mut out = io::stdout();
     for tier in tiers {
+        if tier.waits() && running.is_none() && !beside.is_empty() {
+            running = Some(start(&beside)?);
+        }
         writeln!(out, "\n=== tier {tier:?}")?;
         let start = Instant::now();
-        let result = match tier {
-            Tier::Unit => unit(),
-            Tier::Library => library::run(),
-            Tier::Charts => charts::run(),
-            Tier::Properties => properties(),
-            Tier::Fuzz => fuzz::tier(),
-            Tier::Envoy => against_envoy(&options.inputs),
-            Tier::E2e => end_to_end(),
-            Tier::Cluster => in_cluster(),
-            Tier::Conformance => conformance(),
-        };
-        total += result.unwrap_or_else(|error| {
+        total += tier.run(options).unwrap_or_else(|error| {
             // A tier that can't even start is one failure.
             let why = format!("tier {tier:?} failed: {error:#}");
             let _ = writeln!(out, "{why}");
             Tally::failure(why)
         });
         writeln!(out, "\n=== tier {tier:?} took {} s", start.elapsed().as_secs())?;
+    }
+    if let Some(running) = running {
+        total += running.end()?;
     }
     if total.failed > 0 {
         writeln!(out, "\n{FAILURES}")?;
@@ -139,6 +173,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if total.failed > 0 {
         bail!("tests failed");
     }
+    Ok(())
+}
+
+/// Starts tiers beside those in labs, as soon as these have nothing large to compile any more: otherwise the one would wait
+/// for the other's compilers.
+fn start(beside: &[Tier]) -> Result<Beside> {
+    let names: Vec<String> = beside.iter().map(|tier| format!("{tier:?}")).collect();
+    writeln!(io::stdout(), "\n=== beside what follows: {}", names.join(", "))?;
+    // What can't be built is told by the tier that needs it.
+    let _ = build_for_labs();
+    Beside::start(beside)
+}
+
+fn build_for_labs() -> Result<()> {
+    Lab::build()?;
+    Programs::build(Profile::Dev)?;
+    let mut command = tests()?;
+    choose(&mut command, test_targets()?.iter().filter(|t| t.is_for_cluster()));
+    command.arg("--no-run").status()?;
     Ok(())
 }
 
@@ -154,7 +207,11 @@ pub(crate) fn update_golden() -> Result<()> {
 
 fn unit() -> Result<Tally> {
     let mut units = tests()?;
-    units.args(["--lib", "--bins"]);
+    // Not what is known to have none: each would be a program to compile and to link.
+    units.args(["--exclude", WITHOUT_UNITS, "--lib"]);
+    for program in workspace::targets("bin")?.iter().filter(|target| target.is_tested) {
+        units.args(["--bin", &program.name]);
+    }
     let targets = test_targets()?;
     choose(&mut units, targets.iter().filter(|t| t.is_unit()));
     let mut docs = tests()?;
@@ -247,12 +304,6 @@ fn choose<'a>(tests: &mut Command, targets: impl Iterator<Item = &'a Target>) {
     }
 }
 
-/// An integration test target.
-struct Target {
-    package: String,
-    name: String,
-}
-
 impl Target {
     /// Whether it is of no particular tier.
     fn is_unit(&self) -> bool {
@@ -279,17 +330,5 @@ impl Target {
 
 /// Integration tests of all packages.
 fn test_targets() -> Result<Vec<Target>> {
-    let metadata = workspace::metadata()?;
-    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let mut targets = Vec::new();
-    for package in list(&metadata["packages"]) {
-        for target in list(&package["targets"]).iter().filter(|t| t["kind"][0] == "test") {
-            targets.push(Target {
-                package: text(&package["name"]),
-                name: text(&target["name"]),
-            });
-        }
-    }
-    Ok(targets)
+    workspace::targets("test")
 }

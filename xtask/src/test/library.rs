@@ -1,7 +1,8 @@
-//! Tier library: what those who embed the core rely on.
+//! Tier library: what those who embed the core rely on, and those who install the programs.
 //!
 //! Every page of the documentation is made without a warning; the crates of the core go into packages as a registry
-//! takes them; and they compile for a browser. The examples themselves are tests of tier unit.
+//! takes them, and they compile for a browser; the programs compile by themselves. The examples themselves are tests of
+//! tier unit.
 
 use super::Tally;
 use crate::workspace;
@@ -13,6 +14,8 @@ use std::{
 
 /// The crates that others build on.
 const PUBLISHED: [&str; 4] = ["edge-ir", "edge-translate", "edge-envoy", "edge-xds"];
+/// The packages of what is installed.
+const PROGRAMS: [&str; 3] = ["edge-runtime", "edge-proxy", "edgectl"];
 /// A target without an operating system, as browsers are.
 const BROWSER: &str = "wasm32-unknown-unknown";
 
@@ -24,6 +27,7 @@ pub(super) fn run() -> Result<Tally> {
         ("documentation", documentation()),
         ("packages", packages()),
         ("browser", browser()),
+        ("programs", programs()),
     ] {
         match result {
             Ok(()) => {
@@ -40,10 +44,11 @@ pub(super) fn run() -> Result<Tally> {
     Ok(tally)
 }
 
+/// For the target that they are compiled for as well, so that their dependencies are read once: on no page does it matter.
 fn documentation() -> Result<()> {
     let mut command = workspace::cargo()?;
     command
-        .args(["doc", "--locked", "--no-deps"])
+        .args(["doc", "--locked", "--no-deps", "--target", BROWSER])
         .env("RUSTDOCFLAGS", "-D warnings");
     for name in PUBLISHED {
         command.args(["-p", name]);
@@ -66,6 +71,17 @@ fn browser() -> Result<()> {
     let mut command = workspace::cargo()?;
     command.args(["check", "--locked", "--target", BROWSER]);
     for name in PUBLISHED {
+        command.args(["-p", name]);
+    }
+    done(command)
+}
+
+/// With the features that they are installed with: those that tests start have what anybody in the workspace asks of a
+/// dependency.
+fn programs() -> Result<()> {
+    let mut command = workspace::cargo()?;
+    command.args(["check", "--locked", "--bins"]);
+    for name in PROGRAMS {
         command.args(["-p", name]);
     }
     done(command)

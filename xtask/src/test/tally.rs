@@ -35,6 +35,12 @@ impl Tally {
         }
     }
 
+    /// Reads how one is written.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (passed, failed) = text.strip_suffix(" failed")?.split_once(" passed, ")?;
+        Some(Self::counts(passed.parse().ok()?, failed.parse().ok()?))
+    }
+
     /// So many passed and failed.
     fn counts(passed: u64, failed: u64) -> Self {
         Self {
@@ -165,6 +171,8 @@ mod tests {
     fn tallies_add_up_to_the_last_line() {
         let sum = Tally::counts(1, 0) + Tally::counts(2, 1);
         assert_eq!(sum.to_string(), "3 passed, 1 failed");
+        assert_eq!(Tally::read(&sum.to_string()), Some(sum));
+        assert_eq!(Tally::read("3 passed, 1 failed, 7 skipped"), None);
     }
 
     #[test]
