@@ -21,9 +21,9 @@ mod time;
 mod value;
 
 pub(crate) use client::{Client, Spoken};
-pub(crate) use record::{Heads, Record, Values, values, whole};
+pub(crate) use record::{Course, Heads, Record, Values, values, whole};
 pub(crate) use stream::StreamLog;
-pub(crate) use value::{Entry, Fields};
+pub(crate) use value::{Entry, Fields, Stage};
 
 use http::{HeaderMap, StatusCode, Version};
 use prost::encoding::message;
@@ -34,7 +34,7 @@ use crate::message::head::Head;
 
 /// Writes what its logs say of something that is over.
 pub(crate) fn write(worker: &Local, client: Client<'_>, record: &Record) {
-    let entry = Entry::of(client, record);
+    let entry = Entry::of(client, record, Stage::Over);
     for log in record.logs.iter().flat_map(|logs| &logs.logs) {
         if filter::takes(&log.filter, &entry) {
             tell(worker, &log.sink, &entry);
@@ -68,13 +68,12 @@ pub(crate) fn text(pieces: &[Piece], entry: &Entry<'_>) -> Vec<u8> {
 /// Writes the content of a response; where it takes the place of another one, status and fields of that are told.
 pub(crate) fn body(
     body: &BodyFormat,
-    worker: &Local,
     client: Client<'_>,
     head: &Head,
+    course: Course,
     instead_of: Option<(StatusCode, &HeaderMap)>,
 ) -> Vec<u8> {
-    let now = worker.clock.now();
-    let mut record = Record::new(Some(std::sync::Arc::clone(&body.logs)), now, head.random);
+    let mut record = Record::of(std::sync::Arc::clone(&body.logs), course, head.random);
     record.request(head);
     if let Some((status, fields)) = instead_of {
         record.response(status, fields);
@@ -84,7 +83,8 @@ pub(crate) fn body(
     }
     record.client = head.client;
     let mut content = Vec::new();
-    let entry = Entry::of(client, &record);
-    render::content(&body.format, &entry, &mut content);
+    let entry = Entry::of(client, &record, Stage::Open);
+    // A document ends with its line, as in Envoy.
+    render::line(&body.format, &entry, &mut content);
     content
 }

@@ -50,8 +50,8 @@ signed them; those that say of themselves that they are an authority, unless the
 constrains names of URIs or mail addresses, if they have such names; and with `allow_expired_certificate` those below another
 one that is out of date. A list of version 1 (without extensions) is refused with its resource.
 
-In content that is made of a format (`body_format`), operators that tell of the route, the backend, flags, details or durations
-are refused: it is written from request, response and connection alone.
+In content that is made of a format (`body_format`), operators say what is known when it is written, as in Envoy: what takes the
+place of a response (`custom_response`) may tell of flags, details, durations and the backend; of the end nothing is known.
 
 Of the components that `--component-log-level` (`logging.level` of an EdgeProxy) names, these have lines here: COMPONENTS.
 Levels of others are of no effect.

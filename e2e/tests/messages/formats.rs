@@ -38,6 +38,12 @@ fn answers_are_made_of_requests() {
         json!({"text_format_source": {"inline_string": "%REQ(X-NONE?:METHOD):2%%RESPONSE_CODE%"}, "content_type": "text/x"}),
         json!({"text_format_source": {"inline_string": "%REQ(X-NONE)%"}, "omit_empty_values": true}),
         json!({"text_format_source": {"inline_string": "plain 1%%"}}),
+        json!({"json_format": {"who": "<%REQ(X-WHO)%>", "route": "%ROUTE_NAME%", "list": ["%PROTOCOL%", 1, true]}}),
+        json!({
+            "json_format": {"none": "%REQ(X-NONE)%", "method": "%REQ(:METHOD)%"},
+            "content_type": "application/x+json",
+            "omit_empty_values": true,
+        }),
     ];
     let routes: Vec<_> = formats
         .iter()
@@ -65,6 +71,122 @@ fn answers_are_made_of_requests() {
     });
     assert_eq!(ours, envoys);
     assert_eq!(ours[0].1, "100% of /0?a for me by HTTP/1.1");
+    assert_eq!(ours[5].2.as_deref(), Some("application/x+json"));
+}
+
+/// What can be told before an exchange is over, and where a backend is said by its address.
+const TOLD: [&str; 21] = [
+    "RESPONSE_CODE",
+    "RESPONSE_CODE_DETAILS",
+    "RESPONSE_FLAGS",
+    "RESPONSE_FLAGS_LONG",
+    "BYTES_RECEIVED",
+    "BYTES_SENT",
+    "ROUTE_NAME",
+    "UPSTREAM_CLUSTER",
+    "UPSTREAM_HOST",
+    "UPSTREAM_PROTOCOL",
+    "UPSTREAM_REQUEST_ATTEMPT_COUNT",
+    "UPSTREAM_REMOTE_ADDRESS",
+    "UPSTREAM_LOCAL_ADDRESS_WITHOUT_PORT",
+    "ACCESS_LOG_TYPE",
+    "GRPC_STATUS",
+    "TRAILER(x)",
+    "RESPONSE_TX_DURATION",
+    "COMMON_DURATION(DS_RX_BEG:DS_TX_END:ms)",
+    "CEL(request.duration < duration('1h'))",
+    "CEL(response.code)",
+    "CEL(xds.route_name)",
+];
+
+/// The filter chain and the routes, where what is said of backends comes in place of 404, 503 and 504.
+fn telling() -> Value {
+    let text = TOLD.map(|operator| format!("{operator}=%{operator}%\n")).concat();
+    let cel = "type.googleapis.com/envoy.extensions.formatter.cel.v3.Cel";
+    let format = json!({
+        "text_format_source": {"inline_string": text},
+        "formatters": [{"name": "envoy.formatter.cel", "typed_config": {"@type": cel}}],
+    });
+    let kind = |name: &str| format!("type.googleapis.com/envoy.{name}");
+    let matchers = ["404", "503", "504"].map(|status| {
+        json!({
+            "predicate": {"single_predicate": {
+                "input": {"name": "status", "typed_config": {
+                    "@type": kind("type.matcher.v3.HttpResponseStatusCodeMatchInput"),
+                }},
+                "value_match": {"exact": status},
+            }},
+            "on_match": {"action": {"name": "answer", "typed_config": {
+                "@type": kind("extensions.http.custom_response.local_response_policy.v3.LocalResponsePolicy"),
+                "body_format": format,
+                "status_code": 499,
+            }}},
+        })
+    });
+    let filter = |name: &str, config: Value| json!({"name": name, "typed_config": config});
+    let routes = json!([
+        {"name": "made", "match": {"path": "/made"}, "direct_response": {"status": 200, "body_format": format}},
+        {"name": "gone", "match": {"path": "/gone"}, "direct_response": {"status": 404}},
+        {"name": "dead", "match": {"path": "/dead"}, "route": {
+            "cluster": "dead", "retry_policy": {"retry_on": "connect-failure", "num_retries": 1},
+        }},
+        {"name": "nobody", "match": {"path": "/nobody"}, "route": {"cluster": "nobody"}},
+        {"name": "silent", "match": {"path": "/silent"}, "route": {"cluster": "silent", "timeout": "0.05s"}},
+        {"name": "failing", "match": {"path": "/failing"}, "route": {"cluster": "backend"}},
+    ]);
+    json!({
+        "http_filters": [
+            filter("responses", json!({
+                "@type": kind("extensions.filters.http.custom_response.v3.CustomResponse"),
+                "custom_response_matcher": {"matcher_list": {"matchers": matchers}},
+            })),
+            filter("router", json!({"@type": kind("extensions.filters.http.router.v3.Router")})),
+        ],
+        "route_config": {"name": "r", "virtual_hosts": [{"name": "v", "domains": ["*"], "routes": routes}]},
+    })
+}
+
+#[test]
+fn answers_tell_what_has_become_of_requests() {
+    let (report, _asked) = mpsc::channel();
+    let backend = failing(0, report);
+    // Its queue takes connections, and nobody takes them from there.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let dead = {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        closed.local_addr().unwrap()
+    };
+    let clusters = [
+        cluster("backend", &[endpoint(backend)]),
+        cluster("dead", &[endpoint(dead)]),
+        cluster("nobody", &[]),
+        cluster("silent", &[endpoint(silent.local_addr().unwrap())]),
+    ];
+    let [ours, envoys] = data_planes().map(|(_, plane)| {
+        let bench = Bench::with_clusters(&clusters, &plane, "x-envoy", &[("in", telling())]);
+        let paths = ["/made", "/gone", "/dead", "/nobody", "/silent", "/failing", "/none"];
+        paths.map(|path| answer(&bench, "in", &format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n")))
+    });
+    for (our, envoy) in ours.iter().zip(&envoys) {
+        // In Envoy's words, with the error of the system behind.
+        let plain = |(status, text, kind): &(u16, String, Option<String>)| {
+            let lines = text
+                .lines()
+                .map(|line| line.split('{').next().unwrap_or(line).to_owned());
+            (*status, lines.collect::<Vec<_>>(), kind.clone())
+        };
+        assert_eq!(plain(our), plain(envoy));
+    }
+    assert!(
+        ours[2].1.contains("ROUTE_NAME=dead\nUPSTREAM_CLUSTER=dead\n"),
+        "{}",
+        ours[2].1
+    );
+    assert!(
+        ours[2].1.contains("UPSTREAM_REQUEST_ATTEMPT_COUNT=2\n"),
+        "{}",
+        ours[2].1
+    );
 }
 
 #[test]

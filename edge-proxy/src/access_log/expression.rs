@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::access_log::value::{self, Entry};
+use crate::access_log::value::{self, Entry, Stage};
 use crate::config::access_log::AddressOf;
 use crate::expression::{Attribute, Expression, Facts, Field, FieldName, Message, Metadata, Value};
 
@@ -17,6 +17,7 @@ impl Facts for Entry<'_> {
             record,
             status,
             fields: _,
+            stage,
         } = self;
         let upstream = &record.upstream;
         let port = |socket: SocketAddr| Value::Int(socket.port().into());
@@ -28,6 +29,8 @@ impl Facts for Entry<'_> {
             Attribute::RequestProtocol => self.protocol().map(Value::text),
             Attribute::RequestTime => Timestamp::try_from(record.times.calendar).ok().map(Value::Timestamp),
             Attribute::RequestSize => i64::try_from(record.received).ok().map(Value::Int),
+            // As in Envoy there is none before it is over.
+            Attribute::RequestDuration if *stage == Stage::Open => None,
             Attribute::RequestDuration => {
                 let duration = record.times.over.saturating_duration_since(record.times.begun);
                 SignedDuration::try_from(duration).ok().map(Value::Duration)
@@ -47,7 +50,7 @@ impl Facts for Entry<'_> {
             Attribute::UpstreamTransportFailureReason => upstream.cluster.as_ref().map(|_| Value::text(record.failure)),
             Attribute::UpstreamRequestAttemptCount => Some(Value::Uint(upstream.attempts.into())),
             Attribute::XdsClusterName => upstream.cluster.as_ref().map(|cluster| Value::text(&*cluster.name)),
-            Attribute::XdsRouteName => Some(Value::text(record.route.as_deref().unwrap_or_default())),
+            Attribute::XdsRouteName => record.route.as_deref().map(Value::text),
             Attribute::XdsFilterChainName => Some(Value::text(client.chain)),
         }
     }

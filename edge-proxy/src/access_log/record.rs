@@ -92,7 +92,7 @@ pub(crate) struct Session {
 }
 
 /// When something happened.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// The head of the request had arrived.
     pub(crate) begun: Instant,
@@ -106,6 +106,20 @@ pub(crate) struct Times {
     pub(crate) answered: Option<Instant>,
     /// Everything was over.
     pub(crate) over: Instant,
+}
+
+/// What has become of a request so far, which is all but the heads.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) flags: Flags,
+    pub(crate) details: Cow<'static, str>,
+    pub(crate) failure: &'static str,
+    pub(crate) route: Option<Arc<str>>,
+    pub(crate) upstream: Upstream,
+    pub(crate) times: Times,
+    pub(crate) received: u64,
+    pub(crate) metadata: Metadata,
+    pub(crate) trace: Option<(u128, u64)>,
 }
 
 /// The head of a request.
@@ -124,7 +138,7 @@ pub(crate) struct Request {
 }
 
 /// Where a request was sent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Upstream {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) host: Option<Arc<Host>>,
@@ -138,6 +152,18 @@ pub(crate) struct Upstream {
 impl Record {
     /// Of an exchange that begins.
     pub(crate) fn new(logs: Option<Arc<AccessLogs>>, now: Instant, random: u64) -> Self {
+        let times = Times {
+            begun: now,
+            calendar: SystemTime::now(),
+            read: None,
+            sent: None,
+            answered: None,
+            over: now,
+        };
+        Self::at(logs, times, random)
+    }
+
+    fn at(logs: Option<Arc<AccessLogs>>, times: Times, random: u64) -> Self {
         Self {
             logs,
             heads: None,
@@ -155,14 +181,7 @@ impl Record {
             health_check: false,
             route: None,
             upstream: Upstream::default(),
-            times: Times {
-                begun: now,
-                calendar: SystemTime::now(),
-                read: None,
-                sent: None,
-                answered: None,
-                over: now,
-            },
+            times,
             received: 0,
             sent: 0,
             metadata: Metadata::new(),
@@ -176,6 +195,47 @@ impl Record {
         let mut record = Self::new(None, begun, 0);
         record.times.calendar -= now.saturating_duration_since(begun);
         record
+    }
+
+    /// Of an exchange that goes on.
+    pub(crate) fn of(logs: Arc<AccessLogs>, course: Course, random: u64) -> Self {
+        let Course {
+            flags,
+            details,
+            failure,
+            route,
+            upstream,
+            times,
+            received,
+            metadata,
+            trace,
+        } = course;
+        Self {
+            flags,
+            details,
+            failure,
+            route,
+            upstream,
+            received,
+            metadata,
+            trace,
+            ..Self::at(Some(logs), times, random)
+        }
+    }
+
+    /// What has become of the request so far.
+    pub(crate) fn course(&self) -> Course {
+        Course {
+            flags: self.flags,
+            details: self.details.clone(),
+            failure: self.failure,
+            route: self.route.clone(),
+            upstream: self.upstream.clone(),
+            times: self.times,
+            received: self.received,
+            metadata: self.metadata.clone(),
+            trace: self.trace,
+        }
     }
 
     /// Keeps heads as they are from now on.

@@ -12,7 +12,7 @@ pub(super) fn line(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
 }
 
 /// Writes what a format says.
-pub(super) fn content(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
+fn content(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
     match format {
         Format::Text(pieces, absent) => text(pieces, *absent, entry, out),
         Format::Json(document, absent) => {

@@ -25,6 +25,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) status: u16,
     /// Fields, in the places that whoever asks knows them by.
     pub(crate) fields: Fields<'a>,
+    /// Whether it still goes on.
+    pub(crate) stage: Stage,
+}
+
+/// How far something has come that is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It goes on.
+    Open,
+    /// It is over.
+    Over,
 }
 
 /// The values of fields.
@@ -110,7 +121,10 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::ServerName => client.server_name.and_then(|name| put_if(out, name)),
         Operator::ListenerName => put_if(out, client.listener),
         Operator::ChainName => put_if(out, client.chain),
-        Operator::LogType => put(out, client.spoken.log_type()),
+        Operator::LogType => match entry.stage {
+            Stage::Open => put(out, Spoken::Nothing.log_type()),
+            Stage::Over => put(out, client.spoken.log_type()),
+        },
         Operator::Hostname => put(out, crate::local::hostname()),
         Operator::Session(part) => record.session.as_ref().and_then(|session| match part {
             OfSession::Cluster => session.cluster.as_ref().and_then(|cluster| put_if(out, &cluster.name)),
@@ -169,7 +183,7 @@ fn more(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Option<()>
 
 impl<'a> Entry<'a> {
     /// Of something that logs are told of.
-    pub(super) fn of(client: Client<'a>, record: &'a Record) -> Self {
+    pub(super) fn of(client: Client<'a>, record: &'a Record, stage: Stage) -> Self {
         let request = record.request.as_ref();
         Self {
             client,
@@ -185,6 +199,7 @@ impl<'a> Entry<'a> {
                     &record.whole[1],
                 ],
             },
+            stage,
         }
     }
 
@@ -202,7 +217,8 @@ impl<'a> Entry<'a> {
             Moment::RequestRead => times.read,
             Moment::Sent => times.sent,
             Moment::Answered => times.answered,
-            Moment::Over => Some(times.over),
+            Moment::Over => (self.stage == Stage::Over).then_some(times.over),
+            Moment::Told => Some(times.over),
         }
     }
 

@@ -60,8 +60,7 @@ pub(super) fn unmatched(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -
     access_logs(context, at, &told)
 }
 
-/// Compiles the content of a response. It is made before the exchange is over, so only what is known of request, response
-/// and connection then can be said.
+/// Compiles the content of a response. It is made before the exchange is over, and says what is known then.
 pub(super) fn body(
     context: &Context,
     at: &At<'_>,
@@ -69,17 +68,16 @@ pub(super) fn body(
 ) -> Result<BodyFormat, Rejection> {
     let mut wanted = CapturedFields::default();
     let format = format::substitution(at, message, &mut Words::of(context, &mut wanted))?;
-    let Format::Text(pieces, _) = &format else {
-        return Err(at.unsupported("json_format"));
-    };
-    if !pieces.iter().all(format::is_known_early) {
-        return Err(at.error("has a substitution command that this proxy doesn't support in content"));
-    }
+    let tells_course = format::tells_course(&format);
     let logs = Arc::new(AccessLogs {
         logs: Box::default(),
         wanted,
     });
-    Ok(BodyFormat { format, logs })
+    Ok(BodyFormat {
+        format,
+        logs,
+        tells_course,
+    })
 }
 
 /// A text about an exchange that is over, in something else than a log.

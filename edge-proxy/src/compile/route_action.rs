@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format as ContentFormat;
 use envoy_types::pb::envoy::config::core::v3::{RoutingPriority, SubstitutionFormatString};
 use envoy_types::pb::envoy::config::route::v3::redirect_action::{
     PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
@@ -392,7 +393,6 @@ fn direct_response(
     message: &DirectResponseAction,
     max_body: usize,
 ) -> Result<DirectResponse, Rejection> {
-    use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
     let status = u16::try_from(message.status)
         .ok()
         .and_then(|status| StatusCode::from_u16(status).ok())
@@ -407,31 +407,8 @@ fn direct_response(
         (Some(source), None) => DirectBody::Constant(files::bytes(&at.field("body"), source, &*context.files)?.into()),
         (_, Some(format)) => {
             let at = at.field("body_format");
-            if !format.content_type.is_empty() {
-                content_type = Some(HeaderValue::from_str(&format.content_type).map_err(|_| {
-                    at.field("content_type")
-                        .error(format!("{:?} is not a header value", format.content_type))
-                })?);
-            }
-            let text = match &format.format {
-                Some(Format::TextFormatSource(source)) => files::bytes(&at, source, &*context.files)?,
-                #[allow(deprecated)]
-                Some(Format::TextFormat(text)) => text.clone().into_bytes(),
-                Some(Format::JsonFormat(_)) => return Err(at.unsupported("json_format")),
-                None => return Err(at.error("a format is required")),
-            };
-            let text = String::from_utf8(text).map_err(|_| at.error("is not UTF-8"))?;
-            match constant(&text) {
-                Some(body) => DirectBody::Constant(body),
-                None => {
-                    #[allow(deprecated)]
-                    let format = SubstitutionFormatString {
-                        format: Some(Format::TextFormat(text)),
-                        ..format.clone()
-                    };
-                    DirectBody::Format(Box::new(access_log::body(context, &at, &format)?))
-                }
-            }
+            content_type = kind_of_content(&at, format)?;
+            made_content(context, &at, format)?
         }
     };
     let is_empty = match &body {
@@ -451,6 +428,39 @@ fn direct_response(
         body,
         content_type,
     })
+}
+
+/// What a client is told of content; unset: the usual.
+fn kind_of_content(at: &At<'_>, format: &SubstitutionFormatString) -> Result<Option<HeaderValue>, Rejection> {
+    match (&*format.content_type, &format.format) {
+        ("", Some(ContentFormat::JsonFormat(_))) => Ok(Some(HeaderValue::from_static("application/json"))),
+        ("", _) => Ok(None),
+        (text, _) => HeaderValue::from_str(text).map(Some).map_err(|_| {
+            at.field("content_type")
+                .error(format!("{text:?} is not a header value"))
+        }),
+    }
+}
+
+#[allow(deprecated)]
+fn made_content(context: &Context, at: &At<'_>, format: &SubstitutionFormatString) -> Result<DirectBody, Rejection> {
+    let text = match &format.format {
+        Some(ContentFormat::TextFormatSource(source)) => files::bytes(at, source, &*context.files)?,
+        Some(ContentFormat::TextFormat(text)) => text.clone().into_bytes(),
+        Some(ContentFormat::JsonFormat(_)) => {
+            return Ok(DirectBody::Format(Box::new(access_log::body(context, at, format)?)));
+        }
+        None => return Err(at.error("a format is required")),
+    };
+    let text = String::from_utf8(text).map_err(|_| at.error("is not UTF-8"))?;
+    if let Some(body) = constant(&text) {
+        return Ok(DirectBody::Constant(body));
+    }
+    let format = SubstitutionFormatString {
+        format: Some(ContentFormat::TextFormat(text)),
+        ..format.clone()
+    };
+    Ok(DirectBody::Format(Box::new(access_log::body(context, at, &format)?)))
 }
 
 /// What a format without substitution commands says; `%%` is one percent sign.

@@ -35,6 +35,8 @@ pub struct BodyFormat {
     pub format: Format,
     /// Logs that write nothing, with what the format wants to know.
     pub logs: Arc<AccessLogs>,
+    /// It tells of more than heads, connection and clock: what has become of the request must be written down.
+    pub tells_course: bool,
 }
 
 /// One log.
@@ -466,6 +468,8 @@ pub enum Moment {
     Answered,
     /// Everything is over.
     Over,
+    /// Now, or when everything was over.
+    Told,
 }
 
 /// Whose address.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, StatusCode};
 use http_body::Body;
 
-use crate::access_log::{self, Record};
+use crate::access_log::{self, Course, Record};
 use crate::clock::{Kind, Timer};
 use crate::config::tracing::RouteTracing;
 use crate::connection::Connection;
@@ -115,6 +115,30 @@ impl Exchange {
         if let Some(record) = self.record.get() {
             tell(&mut record.borrow_mut());
         }
+    }
+
+    /// From now on it is written down what becomes of it, also where there are no logs. Whoever comes late says where it goes.
+    pub(crate) fn write_down(&self, route: Option<&Arc<str>>) {
+        if self.record.get().is_some() {
+            return;
+        }
+        let mut record = Record::late(self.started, self.connection.worker.clock.now());
+        record.route = route.map(Arc::clone);
+        let _ = self.record.set(Box::new(RefCell::new(record)));
+    }
+
+    /// What has become of it so far, as far as it was written down.
+    pub(crate) fn course(&self) -> Course {
+        let now = self.connection.worker.clock.now();
+        let mut course = match self.record.get() {
+            Some(record) => record.borrow().course(),
+            None => Record::late(self.started, now).course(),
+        };
+        let arrival = self.arrival.borrow();
+        course.received = arrival.received() + self.tunnelled.get();
+        course.times.read = arrival.read_at(self.started);
+        course.times.over = now;
+        course
     }
 
     /// Its part in a trace.

@@ -246,6 +246,17 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Has it written down what becomes of a request that a filter may tell of.
+    fn write_down(&self, destination: Destination<'_>, exchange: &Exchange) {
+        let tells = |step: &Step<'_>| matches!(step, Step::CustomResponse(replacing) if replacing.tells_course());
+        if self.steps.iter().any(|(_, step)| tells(step)) {
+            exchange.write_down(match destination {
+                Destination::Route(route) => Some(&route.name),
+                _ => None,
+            });
+        }
+    }
+
     /// Leads a request through, to its destination, and the response back.
     pub(crate) async fn run(
         mut self,
@@ -255,6 +266,7 @@ impl<'a> Chain<'a> {
     ) -> Response<ResponseBody> {
         let exchange = Rc::clone(&arrived.exchange);
         let mut destination = destination;
+        self.write_down(destination, &exchange);
         let mut answer = None;
         let mut at = 0;
         while let Some((place, step)) = self.steps.get_mut(at) {
@@ -268,6 +280,7 @@ impl<'a> Chain<'a> {
                     destination = found;
                     self.steps.truncate(at);
                     self.extend(place + 1, filters, destination, &arrived.head);
+                    self.write_down(destination, &exchange);
                 } else {
                     flow = Flow::refuse(&arrived, StatusCode::FORBIDDEN, "", "route_guarded_otherwise");
                 }

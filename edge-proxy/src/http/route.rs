@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 
-use crate::access_log;
+use crate::access_log::{self, Course};
 use crate::config::Snapshot;
+use crate::config::access::Metadata;
 use crate::config::filter::RouteFilters;
 use crate::config::listener::HttpManager;
 use crate::config::route::{Action, DirectBody, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
@@ -195,7 +196,7 @@ impl<'a> Site<'a> {
             }
             Action::Direct(direct) => {
                 cells.rq_direct_response.inc();
-                answer_directly(connection, route, direct, head, audience)
+                answer_directly(&arrived.exchange, route, direct, head, audience, &arrived.metadata)
             }
             Action::Forward(settings) => forward::forward(self.snapshot, route, settings, arrived).await,
         }
@@ -243,12 +244,14 @@ fn answer_redirect(
 }
 
 fn answer_directly(
-    connection: &Connection,
+    exchange: &Exchange,
     route: &Route,
     direct: &DirectResponse,
     head: &Head,
     audience: Audience,
+    metadata: &Metadata,
 ) -> Response<ResponseBody> {
+    let connection = &*exchange.connection;
     let scene = Scene {
         connection,
         cluster: "",
@@ -259,7 +262,14 @@ fn answer_directly(
         DirectBody::Format(format) => {
             let manager = connection.manager();
             let client = access_log::Client::of(connection, &manager);
-            access_log::body(format, &connection.worker, client, head, None).into()
+            let course = Course {
+                route: Some(Arc::clone(&route.name)),
+                // As in Envoy: why is said once there is an answer.
+                details: "".into(),
+                metadata: metadata.clone(),
+                ..exchange.course()
+            };
+            access_log::body(format, client, head, course, None).into()
         }
     };
     let mut response = local_reply::text(direct.status, body, direct.content_type.clone(), audience);

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::access_log::{self, Client, Entry, Fields, Heads, Record, Values};
+use crate::access_log::{self, Client, Entry, Fields, Heads, Record, Stage, Values};
 use crate::config::access_log::{AddressOf, CapturedFields, Flags, Piece};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::HostAddress;
@@ -312,6 +312,7 @@ impl Teller<'_> {
                 trailers: &held.trailers,
                 whole: held.whole.each_ref().map(|values| &values[..]),
             },
+            stage: Stage::Over,
         }
     }
 

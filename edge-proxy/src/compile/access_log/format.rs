@@ -130,30 +130,54 @@ pub(super) fn formatters(at: &At<'_>, list: &[TypedExtensionConfig]) -> Result<(
     Ok(())
 }
 
-/// Whether a piece can be written while the exchange goes on.
-pub(super) fn is_known_early(piece: &Piece) -> bool {
+/// Whether a format tells of more than heads, connection and clock: of what has become of the request.
+pub(super) fn tells_course(format: &Format) -> bool {
+    match format {
+        Format::Text(pieces, _) => pieces.iter().any(piece_tells_course),
+        Format::Json(document, _) => json_tells_course(document),
+    }
+}
+
+fn json_tells_course(document: &Json) -> bool {
+    match document {
+        Json::Literal(_) => false,
+        Json::Value(operator) => operator_tells_course(operator),
+        Json::Text(pieces) => pieces.iter().any(piece_tells_course),
+        Json::List(elements) => elements.iter().any(json_tells_course),
+        Json::Object(members) => members.iter().any(|(_, member)| json_tells_course(member)),
+    }
+}
+
+fn piece_tells_course(piece: &Piece) -> bool {
     match piece {
-        Piece::Text(_) => true,
-        Piece::Value(operator) => match operator {
-            Operator::Request(_)
-            | Operator::Response(_)
-            | Operator::StartTime(_)
-            | Operator::EmitTime(_)
-            | Operator::Protocol
-            | Operator::ResponseCode
-            | Operator::ServerName
-            | Operator::ListenerName
-            | Operator::ChainName
-            | Operator::Hostname
-            | Operator::TlsVersion
-            | Operator::TlsCipher
-            | Operator::Peer(_)
-            | Operator::PeerFrom(_)
-            | Operator::PeerUntil(_)
-            | Operator::Nothing => true,
-            Operator::Address(of, _) => matches!(of, AddressOf::Client | AddressOf::Peer | AddressOf::Local),
-            _ => false,
-        },
+        Piece::Text(_) => false,
+        Piece::Value(operator) => operator_tells_course(operator),
+    }
+}
+
+fn operator_tells_course(operator: &Operator) -> bool {
+    match operator {
+        Operator::Request(_)
+        | Operator::Response(_)
+        | Operator::StartTime(_)
+        | Operator::EmitTime(_)
+        | Operator::Protocol
+        | Operator::ResponseCode
+        | Operator::ServerName
+        | Operator::ListenerName
+        | Operator::ChainName
+        | Operator::Hostname
+        | Operator::TlsVersion
+        | Operator::TlsCipher
+        | Operator::Peer(_)
+        | Operator::PeerFrom(_)
+        | Operator::PeerUntil(_)
+        | Operator::Nothing => false,
+        Operator::Address(of, _) => !matches!(
+            of,
+            AddressOf::Client | AddressOf::Peer | AddressOf::Local | AddressOf::DirectLocal
+        ),
+        _ => true,
     }
 }
 
@@ -327,7 +351,7 @@ fn of_session(argument: &str) -> Operator {
 fn plain(name: &str) -> Option<Operator> {
     let millis = |from, to| Operator::Duration(from, to, 1_000);
     Some(match name {
-        "DURATION" => millis(Moment::Begun, Moment::Over),
+        "DURATION" => millis(Moment::Begun, Moment::Told),
         "REQUEST_DURATION" => millis(Moment::Begun, Moment::RequestRead),
         "RESPONSE_DURATION" => millis(Moment::Begun, Moment::Answered),
         "RESPONSE_TX_DURATION" => millis(Moment::Answered, Moment::Over),

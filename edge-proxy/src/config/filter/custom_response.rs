@@ -84,6 +84,14 @@ impl ResponseCondition {
 }
 
 impl CustomResponses {
+    /// Whether what takes the place of a response may tell what has become of the request.
+    pub fn tell_course(&self) -> bool {
+        self.0.iter().any(|one| match &one.instead {
+            Instead::Answer { body, .. } => body.as_ref().is_some_and(|body| body.tells_course),
+            Instead::Elsewhere { .. } => false,
+        })
+    }
+
     /// What takes the place of a response, if anything does.
     pub fn find(&self, response: &ResponseView<'_>) -> Option<&Instead> {
         let found = self.0.iter().find(|one| one.condition.holds(response));

@@ -61,6 +61,11 @@ impl<'a> Replacing<'a> {
         Self { responses, kept: None }
     }
 
+    /// Whether it must be written down what becomes of requests.
+    pub(super) fn tells_course(&self) -> bool {
+        self.responses.tell_course()
+    }
+
     /// Keeps the request.
     pub(super) fn request(&mut self, arrived: &Arrived<'_>) {
         self.kept = Some(Box::new(Kept {
@@ -92,10 +97,10 @@ impl<'a> Replacing<'a> {
                 let head = kept.as_ref().map_or(&nothing, |kept| &kept.head);
                 let audience = kept.as_ref().map_or(Audience::Http, |kept| kept.audience);
                 let body = body.as_ref().map(|body| {
-                    let connection = &exchange.connection;
-                    let manager = connection.manager();
-                    let client = access_log::Client::of(connection, &manager);
-                    access_log::body(body, &connection.worker, client, head, Some((view.status, view.fields)))
+                    let manager = exchange.connection.manager();
+                    let client = access_log::Client::of(&exchange.connection, &manager);
+                    let instead_of = Some((view.status, view.fields));
+                    access_log::body(body, client, head, exchange.course(), instead_of)
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);
