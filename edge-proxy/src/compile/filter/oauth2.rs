@@ -68,7 +68,13 @@ fn login(at: &At<'_>, message: &OAuth2Config, context: &mut Context) -> Result<L
         refuse post_logout_redirect_uri, allow_failed_matcher, original_request_uri, allowed_redirect_domains,
                private_key_jwt_config
     });
-    let client = client(&at.field("credentials"), credentials.as_ref(), context)?;
+    let proof = match AuthType::try_from(*auth_type) {
+        Ok(AuthType::UrlEncodedBody) => ClientProof::Body,
+        Ok(AuthType::BasicAuth) => ClientProof::Header,
+        Ok(AuthType::TlsClientAuth) => ClientProof::Certificate,
+        _ => return Err(at.unsupported("auth_type")),
+    };
+    let client = client(&at.field("credentials"), credentials.as_ref(), proof, context)?;
     let (name, scopes) = (client.name.clone(), auth_scopes);
     let mut cookies = cookies(at, &client, cookie_configs.as_ref())?;
     let renews = use_refresh_token.as_ref().is_none_or(|renews| renews.value);
@@ -78,11 +84,7 @@ fn login(at: &At<'_>, message: &OAuth2Config, context: &mut Context) -> Result<L
     cookies.sealed = !disable_token_encryption;
     let keys = Arc::clone(&client.keys);
     let mut tokens = tokens(&at.field("token_endpoint"), token_endpoint.as_ref(), client, context)?;
-    tokens.proof = match AuthType::try_from(*auth_type) {
-        Ok(AuthType::UrlEncodedBody) => ClientProof::Body,
-        Ok(AuthType::BasicAuth) => ClientProof::Header,
-        _ => return Err(at.unsupported("auth_type")),
-    };
+    tokens.proof = proof;
     let authorized = match (*forward_bearer_token, *preserve_authorization_header) {
         (true, true) => return Err(at.unsupported("preserve_authorization_header")),
         (true, false) => Authorized::AccessToken,
@@ -154,6 +156,7 @@ struct Client<'m> {
 fn client<'m>(
     at: &At<'_>,
     message: Option<&'m OAuth2Credentials>,
+    proof: ClientProof,
     context: &mut Context,
 ) -> Result<Client<'m>, Rejection> {
     let Some(message) = message else {
@@ -171,8 +174,14 @@ fn client<'m>(
     let (keys, secret): (Arc<Slot<_>>, Arc<Slot<_>>) = Default::default();
     let key = self::secret(&at.field("hmac_secret"), signing)?;
     context.credentials.push(CredentialUse::Keys(key, Arc::clone(&keys)));
-    let key = self::secret(&at.field("token_secret"), token_secret.as_ref())?;
-    context.credentials.push(CredentialUse::Bytes(key, Arc::clone(&secret)));
+    match proof {
+        // Nobody is told it, if there is one.
+        ClientProof::Certificate => secret.set(Arc::default()),
+        ClientProof::Body | ClientProof::Header => {
+            let key = self::secret(&at.field("token_secret"), token_secret.as_ref())?;
+            context.credentials.push(CredentialUse::Bytes(key, Arc::clone(&secret)));
+        }
+    }
     Ok(Client {
         name: client_id.as_str().into(),
         secret,
@@ -431,6 +440,44 @@ mod tests {
                 .as_deref(),
             Some("https://idp/end?a=b&client_id=app")
         );
+    }
+
+    #[test]
+    fn who_shows_a_certificate_needs_no_secret() {
+        let login = |auth_type: &str, secret: Option<&str>| {
+            let generic = |name: &str| serde_json::json!({"name": name, "sds_config": {"ads": {}}});
+            let path = |path: &str| serde_json::json!({"path": {"exact": path}});
+            let message = serde_json::json!({
+                "token_endpoint": {"cluster": "idp", "uri": "https://idp/token", "timeout": "3s"},
+                "authorization_endpoint": "https://idp/auth",
+                "redirect_uri": "https://www/back",
+                "redirect_path_matcher": path("/back"),
+                "signout_path": path("/logout"),
+                "auth_type": auth_type,
+                "credentials": {
+                    "client_id": "app", "hmac_secret": generic("hmac"), "token_secret": secret.map(generic),
+                },
+            });
+            let message: OAuth2Config = edge_xds::json::from_json(message).expect("a message");
+            let prefixed = crate::compile::prefixed_headers("x-edge").expect("a prefix");
+            let mut context = Context::new(Box::new(crate::compile::files::Disk), prefixed, 1);
+            let login = login(&At::root(), &message, &mut context);
+            login.map(|login| {
+                let tokens = login.tokens;
+                (tokens.proof, tokens.secret.get().is_some(), context.credentials.len())
+            })
+        };
+        let certificate = (ClientProof::Certificate, true, 1);
+        assert_eq!(login("TLS_CLIENT_AUTH", None).ok(), Some(certificate));
+        assert_eq!(login("TLS_CLIENT_AUTH", Some("secret")).ok(), Some(certificate));
+        // Others wait for it.
+        let body = (ClientProof::Body, false, 2);
+        assert_eq!(login("URL_ENCODED_BODY", Some("secret")).ok(), Some(body));
+        for auth_type in ["URL_ENCODED_BODY", "BASIC_AUTH"] {
+            let error = login(auth_type, None).expect_err("no secret").to_string();
+            assert!(error.starts_with("credentials.token_secret"), "{error}");
+        }
+        assert!(login("PRIVATE_KEY_JWT", Some("secret")).is_err());
     }
 
     #[test]

@@ -76,17 +76,19 @@ pub struct TokenEndpoint {
     pub client: Box<str>,
     /// How many seconds an access token lasts that doesn't say it; 0 is that it must.
     pub usual_lifetime: u64,
-    /// Its secret.
+    /// Its secret; empty where it has none.
     pub secret: Arc<Slot<Arc<[u8]>>>,
 }
 
-/// How a client proves who it is (RFC 6749 §2.3.1).
+/// How a client proves who it is (RFC 6749 §2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientProof {
     /// By its secret in the content.
     Body,
     /// By its secret in a header.
     Header,
+    /// By the certificate that the endpoint's cluster shows (RFC 8705 §2).
+    Certificate,
 }
 
 /// What a backend is told.

@@ -104,6 +104,9 @@ pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>
             let (client, secret) = (escape(endpoint.client.as_bytes()), escape(secret));
             form.push_str(&format!("&client_id={client}&client_secret={secret}"));
         }
+        ClientProof::Certificate => {
+            form.push_str(&format!("&client_id={}", escape(endpoint.client.as_bytes())));
+        }
         ClientProof::Header => {
             let credentials = STANDARD.encode([endpoint.client.as_bytes(), b":", secret].concat());
             let mut proof = HeaderValue::try_from(format!("Basic {credentials}")).ok()?;

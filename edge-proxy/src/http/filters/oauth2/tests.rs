@@ -305,6 +305,13 @@ fn tokens_are_asked_for_as_the_provider_wants_it() {
     // printf 'app:s&t' | base64
     assert_eq!(question.head.headers[header::AUTHORIZATION], "Basic YXBwOnMmdA==");
     assert!(question.head.headers[header::AUTHORIZATION].is_sensitive());
+    endpoint.proof = ClientProof::Certificate;
+    let question = exchange::question(&endpoint, b"", grant).expect("a question");
+    assert_eq!(
+        question.body,
+        "grant_type=refresh_token&refresh_token=r%2B&client_id=app"
+    );
+    assert!(!question.head.headers.contains_key(header::AUTHORIZATION));
 }
 
 #[test]
