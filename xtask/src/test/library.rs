@@ -14,8 +14,8 @@ use std::{
 
 /// The crates that others build on.
 const PUBLISHED: [&str; 4] = ["edge-ir", "edge-translate", "edge-envoy", "edge-xds"];
-/// The packages of what is installed.
-const PROGRAMS: [&str; 3] = ["edge-runtime", "edge-proxy", "edgectl"];
+/// The packages of what is installed, and of what README starts: as they are compiled together.
+const PROGRAMS: [&[&str]; 2] = [&["edge-runtime", "edge-proxy", "edgectl"], &["xtask"]];
 /// A target without an operating system, as browsers are.
 const BROWSER: &str = "wasm32-unknown-unknown";
 
@@ -76,15 +76,17 @@ fn browser() -> Result<()> {
     done(command)
 }
 
-/// With the features that they are installed with: those that tests start have what anybody in the workspace asks of a
-/// dependency.
+/// With the features that they have by themselves: in tests they have what anybody in the workspace asks of a dependency.
 fn programs() -> Result<()> {
-    let mut command = workspace::cargo()?;
-    command.args(["check", "--locked", "--bins"]);
-    for name in PROGRAMS {
-        command.args(["-p", name]);
+    for names in PROGRAMS {
+        let mut command = workspace::cargo()?;
+        command.args(["check", "--locked", "--bins"]);
+        for name in names {
+            command.args(["-p", name]);
+        }
+        done(command)?;
     }
-    done(command)
+    Ok(())
 }
 
 fn done(mut command: Command) -> Result<()> {
