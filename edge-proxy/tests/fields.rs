@@ -50,7 +50,7 @@ signed them; those that say of themselves that they are an authority, unless the
 constrains names of URIs or mail addresses, if they have such names; and with `allow_expired_certificate` those below another
 one that is out of date. A list of version 1 (without extensions) is refused with its resource.
 
-Of bodies that processors are sent (`ProcessingMode`), `GRPC` is refused: stock Envoy doesn't implement it either, as of 1.40. Of how
+Of bodies that processors are sent (`ProcessingMode`), `GRPC` is refused: the API of Envoy 1.40 has it as not implemented. Of how
 a login proves which client it is (`auth_type`), `PRIVATE_KEY_JWT` is refused.
 
 In content that is made of a format (`body_format`), operators say what is known when it is written, as in Envoy: what takes the
