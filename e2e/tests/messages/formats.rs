@@ -131,7 +131,7 @@ fn telling() -> Value {
             "cluster": "dead", "retry_policy": {"retry_on": "connect-failure", "num_retries": 1},
         }},
         {"name": "nobody", "match": {"path": "/nobody"}, "route": {"cluster": "nobody"}},
-        {"name": "silent", "match": {"path": "/silent"}, "route": {"cluster": "silent", "timeout": "0.05s"}},
+        {"name": "silent", "match": {"path": "/silent"}, "route": {"cluster": "silent", "timeout": "0.5s"}},
         {"name": "failing", "match": {"path": "/failing"}, "route": {"cluster": "backend"}},
     ]);
     json!({
