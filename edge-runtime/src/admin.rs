@@ -8,7 +8,7 @@ use crate::{
     http::{Query, Reply, json, reply, text},
     metrics::Metrics,
     state::{AdminAddresses, Availability, FleetState, Input, Published, Report, Reports},
-    status::{Question, to_yaml},
+    status::{DocumentRequest, to_yaml},
     task::Failures,
 };
 use edge_translate::api::{Kind, Object};
@@ -34,7 +34,7 @@ pub struct Pages {
     /// Where those of this machine answer.
     pub admins: watch::Receiver<AdminAddresses>,
     /// Who knows the statuses.
-    pub status: mpsc::Sender<Question>,
+    pub status: mpsc::Sender<DocumentRequest>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
     /// What is known about the process.
@@ -129,8 +129,8 @@ impl Pages {
 
     /// The resources in force, of one kind or of all.
     async fn resources(&self, kind: &str) -> Option<Value> {
-        let (asker, answer) = oneshot::channel();
-        self.world.send(Input::Question(asker)).await.ok()?;
+        let (reply, answer) = oneshot::channel();
+        self.world.send(Input::ListObjects(reply)).await.ok()?;
         let objects = answer.await.ok()?;
         let mut document = self.statuses().await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -45,8 +45,8 @@ pub enum Input {
     Synced(ProviderName, Coverage),
     /// The controller's configuration changed.
     Settings(Box<Settings>),
-    /// Somebody wants to see the resources that are in force.
-    Question(oneshot::Sender<BTreeMap<ObjectKey, Object>>),
+    /// Somebody wants all objects that are in force, sent here.
+    ListObjects(oneshot::Sender<BTreeMap<ObjectKey, Object>>),
     /// Proxies are run on this machine from now on, or no longer.
     Proxies(Option<OwnProxies>),
     /// What was found out about the outside.

@@ -44,7 +44,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Somebody wants to read the document as it is now.
-pub type Question = oneshot::Sender<Value>;
+pub type DocumentRequest = oneshot::Sender<Value>;
 
 /// Where the task hears from others.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct Sources {
     /// What translation says.
     pub ledger: Arc<Ledger>,
     /// Who wants to read the document.
-    pub questions: mpsc::Receiver<Question>,
+    pub requests: mpsc::Receiver<DocumentRequest>,
     /// Which fleet serves which Gateway.
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// How the fleets' proxies are; `None`: nobody looks after proxies here.
@@ -97,10 +97,10 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, end
         let due = pending.map(|(first, last)| (first + LONGEST).min(last + QUIET));
         tokio::select! {
             () = stop.requested() => break,
-            Some(question) = sources.questions.recv() => {
+            Some(reply) = sources.requests.recv() => {
                 desk.refresh(&now());
                 // Who asked may be gone.
-                let _ = question.send(desk.document.value());
+                let _ = reply.send(desk.document.value());
                 continue;
             }
             () = news.changed() => {}

@@ -111,11 +111,11 @@ fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
 /// What is read of an AdmissionReview (`admission.k8s.io/v1`).
 #[derive(Debug, Deserialize)]
 struct Review {
-    request: Question,
+    request: AdmissionRequest,
 }
 
 #[derive(Debug, Deserialize)]
-struct Question {
+struct AdmissionRequest {
     uid: String,
     #[serde(default)]
     name: String,
@@ -148,7 +148,7 @@ struct Target {
 impl Injector {
     /// The binding is allowed, with the zone if it is one of ours and there is one.
     async fn judge(&self, review: &Review) -> Value {
-        let Question { uid, object, .. } = &review.request;
+        let AdmissionRequest { uid, object, .. } = &review.request;
         let mut response = json!({"uid": uid, "allowed": true});
         if let Some(zone) = self.zone(&review.request).await {
             let operation = match &object.metadata.annotations {
@@ -165,8 +165,8 @@ impl Injector {
     }
 
     /// The zone that a pod is to be told. What keeps it from being found out is in the log.
-    async fn zone(&self, question: &Question) -> Option<String> {
-        let found = time::timeout(PATIENCE, zone_for(question, &self.client)).await;
+    async fn zone(&self, request: &AdmissionRequest) -> Option<String> {
+        let found = time::timeout(PATIENCE, zone_for(request, &self.client)).await;
         let problem = match found {
             Ok(Ok(zone)) => {
                 self.metrics.count(match zone {
@@ -179,20 +179,20 @@ impl Injector {
             Err(_) => "no answer in time".to_owned(),
         };
         self.metrics.count(Counter::ZonesUnknown);
-        let (namespace, node) = (&question.namespace, &question.object.target.name);
+        let (namespace, node) = (&request.namespace, &request.object.target.name);
         tracing::warn!(namespace, node, "a proxy isn't told its zone: {problem}");
         None
     }
 }
 
 /// The zone of the node that a proxy of ours is bound to; none if the pod isn't ours or the node has none.
-async fn zone_for(question: &Question, client: &Client) -> Result<Option<String>, kube::Error> {
-    let Question {
+async fn zone_for(request: &AdmissionRequest, client: &Client) -> Result<Option<String>, kube::Error> {
+    let AdmissionRequest {
         name,
         namespace,
         object,
         ..
-    } = question;
+    } = request;
     let pod = if name.is_empty() { &object.metadata.name } else { name };
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let Some(pod) = pods.get_metadata_opt(pod).await? else {

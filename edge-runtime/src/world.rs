@@ -95,8 +95,8 @@ pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
             }
             Next::End => return,
         };
-        if let Input::Question(asker) = input {
-            world.answer(asker);
+        if let Input::ListObjects(reply) = input {
+            world.list_objects(reply);
             continue;
         }
         let first = Instant::now();
@@ -231,7 +231,7 @@ impl World {
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
-            Input::Question(asker) => self.answer(asker),
+            Input::ListObjects(reply) => self.list_objects(reply),
             Input::Proxies(proxies) => {
                 let answers = self.ports.change_own(proxies);
                 self.learn(answers);
@@ -248,9 +248,9 @@ impl World {
         }
     }
 
-    fn answer(&self, asker: oneshot::Sender<BTreeMap<ObjectKey, Object>>) {
+    fn list_objects(&self, reply: oneshot::Sender<BTreeMap<ObjectKey, Object>>) {
         // Who asked may be gone.
-        let _ = asker.send(self.translator.objects());
+        let _ = reply.send(self.translator.objects());
     }
 
     fn publish(&mut self) {

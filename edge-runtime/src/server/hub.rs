@@ -66,7 +66,7 @@ impl Hub {
     ) -> (Self, Ends, Task) {
         let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
         let (published, published_state) = watch::channel(None);
-        let (ask, questions) = mpsc::channel(QUESTIONS);
+        let (ask, requests) = mpsc::channel(QUESTIONS);
         let ledger = Arc::new(Ledger::default());
         let (found, findings) = watch::channel(Findings::default());
         let metrics = Arc::new(Metrics::default());
@@ -94,7 +94,7 @@ impl Hub {
         let world = Task::vital_blocking("world", &supervision, move || world::run(terms, world_inputs, outputs));
         let sources = Sources {
             ledger,
-            questions,
+            requests,
             published: published_state.clone(),
             reports: reports.subscribe(),
             rejections: rejections.subscribe(),

@@ -424,7 +424,7 @@ fn times_survive_a_restart_and_entries_go_with_their_objects() {
 struct AtWork {
     folder: tempfile::TempDir,
     ledger: Arc<Ledger>,
-    questions: mpsc::Sender<Question>,
+    requests: mpsc::Sender<DocumentRequest>,
     rejections: watch::Sender<Rejections>,
     leaving: StopSource,
     metrics: Arc<Metrics>,
@@ -442,7 +442,7 @@ type Others = (
 
 impl AtWork {
     fn start(folder: tempfile::TempDir) -> Self {
-        let (asked, questions) = mpsc::channel(4);
+        let (asked, requests) = mpsc::channel(4);
         let ledger = Arc::new(Ledger::default());
         let (fleets, published) = watch::channel(None);
         let (running, reports) = watch::channel(None);
@@ -453,7 +453,7 @@ impl AtWork {
         let (leaving, is_leaving) = StopSource::new();
         let sources = Sources {
             ledger: Arc::clone(&ledger),
-            questions,
+            requests,
             published,
             reports,
             rejections: rejected,
@@ -465,7 +465,7 @@ impl AtWork {
         Self {
             folder,
             ledger,
-            questions: asked,
+            requests: asked,
             rejections,
             leaving,
             metrics,
@@ -496,7 +496,7 @@ impl AtWork {
     /// What the page says.
     async fn page(&self) -> Value {
         let (sender, answer) = oneshot::channel();
-        self.questions.send(sender).await.unwrap();
+        self.requests.send(sender).await.unwrap();
         answer.await.unwrap()
     }
 

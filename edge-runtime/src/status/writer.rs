@@ -86,9 +86,9 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
         let (due, again, counted) = (writer.due(), writer.failures.due(), writer.counts.due());
         tokio::select! {
             () = stop.requested() => return,
-            Some(question) = sources.questions.recv() => {
+            Some(reply) = sources.requests.recv() => {
                 // Who asked may be gone.
-                let _ = question.send(writer.document());
+                let _ = reply.send(writer.document());
             }
             () = statuses.changed() => writer.note(),
             () = carried.changed() => writer.note(),

@@ -49,7 +49,7 @@ impl Rig {
         let ledger = Arc::new(Ledger::default());
         let sources = Sources {
             ledger: Arc::clone(&ledger),
-            questions: mpsc::channel(1).1,
+            requests: mpsc::channel(1).1,
             published: watch::channel(None).1,
             reports: watch::channel(None::<Reports>).1,
             rejections: watch::channel(Rejections::new()).1,
