@@ -2,7 +2,7 @@
 //! with.
 
 use crate::{
-    Object, ObjectKind, StartFiles, Terms,
+    Installation, Object, ObjectKind, StartFiles,
     metadata::object,
     pod::{CA_FILE, CERTIFICATE_FILE, TOKEN_SECRET_FILE, TRUSTED_CA_FILE},
 };
@@ -15,7 +15,7 @@ pub(crate) fn account(infra: &Infra) -> Object {
     object(infra, ObjectKind::ServiceAccount, (&none, &none), content)
 }
 
-pub(crate) fn config_map(infra: &Infra, terms: &Terms, files: &StartFiles) -> Object {
+pub(crate) fn config_map(infra: &Infra, installation: &Installation, files: &StartFiles) -> Object {
     let none = StringMap::new();
     let mut data = json!({
         TRUSTED_CA_FILE: files.trusted_ca,
@@ -24,7 +24,7 @@ pub(crate) fn config_map(infra: &Infra, terms: &Terms, files: &StartFiles) -> Ob
     match infra.placement {
         Placement::Controller => data[CERTIFICATE_FILE] = files.certificate.as_str().into(),
         // The Secret with the authorities is in the controller's namespace, and holds a key too.
-        Placement::Gateway => data[CA_FILE] = terms.authorities.as_str().into(),
+        Placement::Gateway => data[CA_FILE] = installation.authorities.as_str().into(),
     }
     object(infra, ObjectKind::ConfigMap, (&none, &none), json!({"data": data}))
 }

@@ -1,6 +1,6 @@
 //! The two containers of a proxy's pod.
 
-use crate::{StartFiles, Terms, pod::DRAIN_SECONDS};
+use crate::{Installation, StartFiles, pod::DRAIN_SECONDS};
 use edge_ir::{ContainerSettings, Infra, pod_port};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const USER: u32 = 65532;
 const SCRATCH: &str = "shutdown-manager-tmp";
 
 /// The proxy.
-pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
+pub(crate) fn proxy(infra: &Infra, installation: &Installation, files: &StartFiles) -> Value {
     let settings = &infra.proxy.cluster.workload.container;
     let probe = |every: Every| probe("/ready", pod_port::READY, every);
     let mounts = [
@@ -29,8 +29,8 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
     }
     json!({
         "name": PROXY,
-        "image": image(settings, &terms.proxy_image),
-        "imagePullPolicy": terms.image_pull_policy,
+        "image": image(settings, &installation.proxy_image),
+        "imagePullPolicy": installation.image_pull_policy,
         "args": args(infra, files),
         "env": by_key("name", env(), &settings.env),
         "ports": ports,
@@ -47,7 +47,7 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
 }
 
 /// The sidecar that drains the proxy before its pod ends.
-pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
+pub(crate) fn shutdown_manager(infra: &Infra, installation: &Installation, files: &StartFiles) -> Value {
     let proxy = &infra.proxy;
     let mut serve = vec![
         "edgegateway".to_owned(),
@@ -78,8 +78,8 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
     let settings = &proxy.cluster.workload.container;
     let mut manager = json!({
         "name": "shutdown-manager",
-        "image": terms.shutdown_manager_image,
-        "imagePullPolicy": terms.image_pull_policy,
+        "image": installation.shutdown_manager_image,
+        "imagePullPolicy": installation.image_pull_policy,
         "command": serve,
         "env": env(),
         "resources": requests("10m", "32Mi"),

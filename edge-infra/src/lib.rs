@@ -24,5 +24,5 @@ pub use mark::{CONTROLLER, FLEET, REVISION};
 pub use metadata::name as object_name;
 pub use object::{Object, ObjectKind};
 pub use reach::is_reserved;
-pub use render::{RenderError, StartFiles, Terms, check, render};
+pub use render::{Installation, RenderError, StartFiles, check, render};
 pub use strategic_merge::{MergeError, Type, strategic_merge};

@@ -1,7 +1,7 @@
 //! What marks an object as ours, besides its labels, which are cut to their length and the same for every controller:
 //! its controller, its fleet, and what of it we asked for.
 
-use crate::{Object, Terms};
+use crate::{Installation, Object};
 use edge_ir::Infra;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ pub const FLEET: &str = "gateway.edge/fleet";
 pub const REVISION: &str = "gateway.edge/revision";
 
 /// The finished object with its marks.
-pub(crate) fn marked(mut object: Object, infra: &Infra, terms: &Terms) -> Object {
+pub(crate) fn marked(mut object: Object, infra: &Infra, installation: &Installation) -> Object {
     let mut put = |key: &str, value: Value| {
         let annotations = &mut object.body["metadata"]["annotations"];
         if !annotations.is_object() {
@@ -22,7 +22,7 @@ pub(crate) fn marked(mut object: Object, infra: &Infra, terms: &Terms) -> Object
         }
         annotations[key] = value;
     };
-    put(CONTROLLER, (*terms.controller_name).into());
+    put(CONTROLLER, (*installation.controller_name).into());
     put(FLEET, infra.key.to_string().into());
     put(REVISION, "".into());
     let revision = revision(&object.body);

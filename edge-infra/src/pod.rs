@@ -1,7 +1,7 @@
 //! The pods of a fleet: the proxy and, beside it, the shutdown manager that lets it finish what it has.
 
 use crate::{
-    StartFiles, Terms,
+    Installation, StartFiles,
     container::{self, by_key},
     metadata::{labels, merged, name},
     object::ObjectKind,
@@ -28,7 +28,7 @@ pub(crate) const TOKEN_SECRET_FILE: &str = "xds_service_account_token.json";
 pub(crate) const CA_FILE: &str = "ca.crt";
 
 /// The template of a fleet's pods.
-pub(crate) fn template(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
+pub(crate) fn template(infra: &Infra, installation: &Installation, files: &StartFiles) -> Value {
     let settings = &infra.proxy.cluster.workload.pod;
     let mut metadata = json!({"labels": labels(infra, &settings.labels)});
     let mut annotations = Map::new();
@@ -42,10 +42,10 @@ pub(crate) fn template(infra: &Infra, terms: &Terms, files: &StartFiles) -> Valu
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
-    json!({"metadata": metadata, "spec": spec(infra, terms, files)})
+    json!({"metadata": metadata, "spec": spec(infra, installation, files)})
 }
 
-fn spec(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
+fn spec(infra: &Infra, installation: &Installation, files: &StartFiles) -> Value {
     let workload = &infra.proxy.cluster.workload;
     let drain = infra.proxy.drain_timeout_seconds.unwrap_or(DRAIN_SECONDS);
     let mut spec = json!({
@@ -55,12 +55,12 @@ fn spec(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
         "dnsPolicy": "ClusterFirst",
         "restartPolicy": "Always",
         "containers": [
-            container::proxy(infra, terms, files),
-            container::shutdown_manager(infra, terms, files),
+            container::proxy(infra, installation, files),
+            container::shutdown_manager(infra, installation, files),
         ],
-        "volumes": by_key("name", volumes(infra, terms), &workload.pod.volumes),
+        "volumes": by_key("name", volumes(infra, installation), &workload.pod.volumes),
     });
-    let pull_secrets: Vec<Value> = terms
+    let pull_secrets: Vec<Value> = installation
         .image_pull_secrets
         .iter()
         .map(|name| json!({"name": name}))
@@ -80,7 +80,7 @@ fn spec(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
 }
 
 /// What a proxy proves itself with, and checks the controller against.
-fn volumes(infra: &Infra, terms: &Terms) -> Vec<Value> {
+fn volumes(infra: &Infra, installation: &Installation) -> Vec<Value> {
     let config_map = name(infra, ObjectKind::ConfigMap);
     let items = |files: &[&str]| -> Value { files.iter().map(|file| json!({"key": file, "path": file})).collect() };
     let (certs, sds) = match infra.placement {
@@ -95,7 +95,7 @@ fn volumes(infra: &Infra, terms: &Terms) -> Vec<Value> {
     };
     let token = json!({"serviceAccountToken": {
         "path": TOKEN_FILE,
-        "audience": terms.token_audience(),
+        "audience": installation.token_audience(),
         "expirationSeconds": TOKEN_SECONDS,
     }});
     let named = |name: &str, mut volume: Value| {

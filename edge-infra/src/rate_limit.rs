@@ -4,11 +4,11 @@
 //! counts in Redis. Its objects carry the same marks as those of a fleet, under a key that no fleet has.
 
 use crate::{
-    Object, ObjectKind, RenderError, Terms,
+    Installation, Object, ObjectKind, RenderError,
     config::account,
     container::{Every, by_key, image, probe, requests, security_context},
     metadata::{labels, merged, name, object},
-    render::{finished, problems, sample_terms},
+    render::{finished, problems, sample_installation},
     scaling::{autoscaler, budget},
     service::service,
     workload::workload,
@@ -44,7 +44,7 @@ const MAPPING: (&str, &str) = ("/etc/statsd-exporter", "conf.yaml");
 const MAPPINGS: &str = include_str!("rate_limit/metrics.yaml");
 
 /// What all its objects depend on. `owner`: the controller's Deployment, with which they come and go.
-pub fn infra(service: &RateLimitInfra, terms: &Terms, owner: Option<Owner>) -> Infra {
+pub fn infra(service: &RateLimitInfra, installation: &Installation, owner: Option<Owner>) -> Infra {
     let labels = [
         (label::NAME, NAME),
         (label::COMPONENT, "ratelimit"),
@@ -56,7 +56,7 @@ pub fn infra(service: &RateLimitInfra, terms: &Terms, owner: Option<Owner>) -> I
     Infra {
         key: key(),
         name: NAME.into(),
-        namespace: Arc::clone(&terms.controller_namespace),
+        namespace: Arc::clone(&installation.controller_namespace),
         placement: Placement::Controller,
         owner,
         labels: labels.map(|(key, value)| (key.into(), value.into())).into(),
@@ -79,24 +79,28 @@ pub fn key() -> FleetKey {
 
 /// Everything that must exist around the service, in the order in which it is applied; or all that keeps it from being
 /// made. `infra`: what [`infra()`] has made of the same service.
-pub fn render(service_of: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Result<Vec<Object>, Vec<RenderError>> {
+pub fn render(
+    service_of: &RateLimitInfra,
+    infra: &Infra,
+    installation: &Installation,
+) -> Result<Vec<Object>, Vec<RenderError>> {
     let none = StringMap::new();
     let mappings = json!({"data": {MAPPING.1: MAPPINGS}});
     let objects = [
         Some(account(infra)),
         Some(object(infra, ObjectKind::ConfigMap, (&none, &none), mappings)),
         service(infra).map(in_any_family),
-        Some(workload(infra, &template(service_of, infra, terms))),
+        Some(workload(infra, &template(service_of, infra, installation))),
         autoscaler(infra),
         budget(infra),
     ];
-    finished(objects.into_iter().flatten(), infra, terms)
+    finished(objects.into_iter().flatten(), infra, installation)
 }
 
 /// All that can't be used of what a configuration file says about the service's objects, before any is made.
 pub fn check(service: &RateLimitInfra) -> Vec<String> {
-    let terms = sample_terms();
-    problems(render(service, &infra(service, &terms, None), &terms))
+    let installation = sample_installation();
+    problems(render(service, &infra(service, &installation, None), &installation))
 }
 
 /// Nobody says in which family of addresses the service is asked for limits: it is the cluster's own.
@@ -116,7 +120,7 @@ fn port(name: &str, number: u16) -> ServicePort {
     }
 }
 
-fn template(service: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Value {
+fn template(service: &RateLimitInfra, infra: &Infra, installation: &Installation) -> Value {
     let settings = &infra.proxy.cluster.workload;
     let mut annotations = Map::new();
     if service.prometheus {
@@ -137,12 +141,12 @@ fn template(service: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Value {
         "terminationGracePeriodSeconds": 300,
         "dnsPolicy": "ClusterFirst",
         "restartPolicy": "Always",
-        "containers": [container(service, infra, terms)],
+        "containers": [container(service, infra, installation)],
         "volumes": by_key("name", volumes(service, infra), &settings.pod.volumes),
     });
     if let Value::Object(fields) = &mut spec {
         fields.extend(settings.pod.fields.clone());
-        let secrets = terms
+        let secrets = installation
             .image_pull_secrets
             .iter()
             .map(|name| json!({"name": name}))
@@ -161,7 +165,7 @@ fn template(service: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Value {
     json!({"metadata": metadata, "spec": spec})
 }
 
-fn container(service: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Value {
+fn container(service: &RateLimitInfra, infra: &Infra, installation: &Installation) -> Value {
     let settings = &infra.proxy.cluster.workload.container;
     let ports = infra.ports.iter().map(|port| {
         let name = &port.name;
@@ -171,9 +175,9 @@ fn container(service: &RateLimitInfra, infra: &Infra, terms: &Terms) -> Value {
     json!({
         "name": "edge-ratelimit",
         "image": image(settings, IMAGE),
-        "imagePullPolicy": terms.image_pull_policy,
+        "imagePullPolicy": installation.image_pull_policy,
         "command": ["/bin/ratelimit"],
-        "env": by_key("name", env(service, terms), &settings.env),
+        "env": by_key("name", env(service, installation), &settings.env),
         "ports": ports.collect::<Vec<Value>>(),
         "resources": settings.resources.clone().unwrap_or_else(|| requests("100m", "512Mi")),
         "startupProbe": check(10, 30),
@@ -210,7 +214,7 @@ fn volumes(service: &RateLimitInfra, infra: &Infra) -> Vec<Value> {
 }
 
 /// How it is told everything: it reads variables only (its README, and `src/settings/settings.go`).
-fn env(service: &RateLimitInfra, terms: &Terms) -> Vec<Value> {
+fn env(service: &RateLimitInfra, installation: &Installation) -> Vec<Value> {
     let file = |name: &str| format!("{}/{name}", CERTIFICATE.1);
     let mut env = vec![
         set("RUNTIME_ROOT", "/data"),
@@ -256,7 +260,7 @@ fn env(service: &RateLimitInfra, terms: &Terms) -> Vec<Value> {
         let share = f64::from(traces.percent.min(100)) / 100.0;
         env.push(set("TRACING_ENABLED", "true"));
         env.push(set("TRACING_SERVICE_NAME", NAME));
-        env.push(set("TRACING_SERVICE_NAMESPACE", &terms.controller_namespace));
+        env.push(set("TRACING_SERVICE_NAMESPACE", &installation.controller_namespace));
         env.push(json!({
             "name": "TRACING_SERVICE_INSTANCE_ID",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},

@@ -13,9 +13,9 @@ use crate::{
 use edge_ir::{ClusterSettings, Infra, ObjectPatch, PortProtocol, ProxySettings, ServicePort, StringMap, label};
 use std::sync::Arc;
 
-/// What objects depend on besides the fleet: the controller that makes them.
+/// How the controller is installed that makes the objects: what they depend on besides the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Installation {
     /// The controller's name, by which GatewayClasses choose it.
     pub controller_name: Arc<str>,
     /// The controller's namespace.
@@ -34,7 +34,7 @@ pub struct Terms {
     pub authorities: String,
 }
 
-impl Terms {
+impl Installation {
     /// Whom the tokens of proxies are for.
     pub fn token_audience(&self) -> String {
         format!("edge-gateway.{}.svc.{}", self.controller_namespace, self.dns_domain)
@@ -68,23 +68,23 @@ pub struct RenderError {
 
 /// Everything that must exist around a fleet, in the order in which it is applied; or all that keeps it from being
 /// made.
-pub fn render(infra: &Infra, terms: &Terms, files: &StartFiles) -> Result<Vec<Object>, Vec<RenderError>> {
+pub fn render(infra: &Infra, installation: &Installation, files: &StartFiles) -> Result<Vec<Object>, Vec<RenderError>> {
     let objects = [
         Some(account(infra)),
-        Some(config_map(infra, terms, files)),
+        Some(config_map(infra, installation, files)),
         service(infra),
-        Some(workload(infra, &pod::template(infra, terms, files))),
+        Some(workload(infra, &pod::template(infra, installation, files))),
         autoscaler(infra),
         budget(infra),
     ];
-    finished(objects.into_iter().flatten(), infra, terms)
+    finished(objects.into_iter().flatten(), infra, installation)
 }
 
 /// Objects as they were asked to be changed, with their marks.
 pub(crate) fn finished(
     objects: impl IntoIterator<Item = Object>,
     infra: &Infra,
-    terms: &Terms,
+    installation: &Installation,
 ) -> Result<Vec<Object>, Vec<RenderError>> {
     let settings = &infra.proxy.cluster;
     let patch = |kind: ObjectKind| -> Option<&ObjectPatch> {
@@ -101,7 +101,7 @@ pub(crate) fn finished(
     for object in objects {
         let patch = patch(object.kind);
         match patched(object, patch) {
-            Ok(object) => finished.push(mark::marked(object, infra, terms)),
+            Ok(object) => finished.push(mark::marked(object, infra, installation)),
             Err(error) => errors.push(error),
         }
     }
@@ -111,7 +111,11 @@ pub(crate) fn finished(
 /// All that can't be used of what an EdgeProxy says about cluster objects. In the shape in which the translation asks,
 /// before there is a fleet: by the objects of one that is as good as any.
 pub fn check(settings: &ClusterSettings) -> Vec<String> {
-    problems(render(&sample(settings), &sample_terms(), &StartFiles::default()))
+    problems(render(
+        &sample(settings),
+        &sample_installation(),
+        &StartFiles::default(),
+    ))
 }
 
 /// All that kept objects from being made.
@@ -123,8 +127,8 @@ pub(crate) fn problems(rendered: Result<Vec<Object>, Vec<RenderError>>) -> Vec<S
 }
 
 /// Those of a controller that is as good as any.
-pub(crate) fn sample_terms() -> Terms {
-    Terms {
+pub(crate) fn sample_installation() -> Installation {
+    Installation {
         controller_name: "gateway.edge/gatewayclass-controller".into(),
         controller_namespace: "edge-gateway-system".into(),
         dns_domain: "cluster.local".into(),

@@ -14,7 +14,7 @@
     reason = "a test reads its cases and stops where it stands"
 )]
 
-use edge_infra::{Object, REVISION, StartFiles, Terms, check, rate_limit, render};
+use edge_infra::{Installation, Object, REVISION, StartFiles, check, rate_limit, render};
 use edge_ir::{Infra, Owner, POD_ZONE, Placement};
 use edge_translate::{
     Change, Settings, Translator,
@@ -134,8 +134,8 @@ fn objects_of_service(input: &Path) -> Map<String, Value> {
         name: "edge-gateway".into(),
         uid: "0".into(),
     };
-    let infra = rate_limit::infra(&service, &terms(), Some(owner));
-    match rate_limit::render(&service, &infra, &terms()) {
+    let infra = rate_limit::infra(&service, &installation(), Some(owner));
+    match rate_limit::render(&service, &infra, &installation()) {
         Ok(rendered) => rendered.into_iter().map(by_kind).collect(),
         Err(errors) => {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -144,8 +144,8 @@ fn objects_of_service(input: &Path) -> Map<String, Value> {
     }
 }
 
-fn terms() -> Terms {
-    Terms {
+fn installation() -> Installation {
+    Installation {
         controller_name: "gateway.edge/gatewayclass-controller".into(),
         controller_namespace: "edge-gateway-system".into(),
         dns_domain: "cluster.local".into(),
@@ -158,10 +158,10 @@ fn terms() -> Terms {
 }
 
 fn objects(infra: &Infra) -> Map<String, Value> {
-    let terms = terms();
+    let installation = installation();
     let place = ClusterPlace {
-        controller_namespace: &terms.controller_namespace,
-        dns_domain: &terms.dns_domain,
+        controller_namespace: &installation.controller_namespace,
+        dns_domain: &installation.dns_domain,
         zone: Some(POD_ZONE),
     };
     let start = for_cluster(infra, &place).unwrap();
@@ -172,7 +172,7 @@ fn objects(infra: &Infra) -> Map<String, Value> {
         token: start.token,
         admin_port: start.admin_port,
     };
-    let rendered = render(infra, &terms, &files).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let rendered = render(infra, &installation, &files).unwrap_or_else(|errors| panic!("{errors:?}"));
     let mut shown: Map<String, Value> = rendered.into_iter().map(by_kind).collect();
     shown.insert("bootstrap".to_owned(), serde_json::from_str(&start.bootstrap).unwrap());
     shown

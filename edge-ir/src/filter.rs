@@ -19,8 +19,8 @@ mod shaping;
 
 pub use fault::{AbortStatus, Fault, FaultAbort, FaultDelay};
 pub use rate_limit::{
-    GlobalRateLimit, GlobalRateLimitRule, Hits, LocalRateLimit, RateLimit, RateLimitEntry, RateLimitRule,
-    RateLimitService, RateLimitUnit, Told, Unanswered,
+    GlobalRateLimit, GlobalRateLimitRule, Hits, LimitHeaders, LocalRateLimit, RateLimit, RateLimitEntry, RateLimitRule,
+    RateLimitService, RateLimitUnit, Unanswered,
 };
 pub use response::{
     CodeRange, Elsewhere, Instead, OtherResponse, ResponseOverride, ResponseSource, TextMatch, TextMatcher,

@@ -1,8 +1,8 @@
 //! Virtual hosts and routes.
 
 use crate::{
-    ClusterName, CustomObjects, Domain, GuardSet, List, Origins, RetryPolicy, RouteFilters, RouteTableName,
-    RouteTraffic, Text, Told,
+    ClusterName, CustomObjects, Domain, GuardSet, LimitHeaders, List, Origins, RetryPolicy, RouteFilters,
+    RouteTableName, RouteTraffic, Text,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub struct VirtualHost {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Arc<Route>>,
     /// Whether clients are told of limits, where these say nothing of it.
-    #[serde(default, skip_serializing_if = "Told::is_usual")]
-    pub limits: Told,
+    #[serde(default, skip_serializing_if = "LimitHeaders::is_usual")]
+    pub limits: LimitHeaders,
     /// Whose requests are counted.
     #[serde(default, skip_serializing_if = "HostStats::is_usual")]
     pub stats: HostStats,

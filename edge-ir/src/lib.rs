@@ -91,9 +91,9 @@ pub use extension::{
 pub use filter::{
     AbortStatus, AdmissionControl, Bandwidth, CodeRange, Compressor, Direction, Elsewhere, Encoding, ExistingHeader,
     Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, GlobalRateLimit,
-    GlobalRateLimitRule, Hits, InjectedCredential, Instead, LocalRateLimit, OtherResponse, RateLimit, RateLimitEntry,
-    RateLimitRule, RateLimitService, RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter, RouteFilters,
-    Session, SessionCookie, TextMatch, TextMatcher, Told, Unanswered,
+    GlobalRateLimitRule, Hits, InjectedCredential, Instead, LimitHeaders, LocalRateLimit, OtherResponse, RateLimit,
+    RateLimitEntry, RateLimitRule, RateLimitService, RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter,
+    RouteFilters, Session, SessionCookie, TextMatch, TextMatcher, Unanswered,
 };
 pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
 pub use http::{

@@ -10,7 +10,7 @@ use crate::{
     state::{Extensions, Input, ServiceTerms},
     task::Stop,
 };
-use edge_xds::hooks::{Asked, Cause, Outcome, QuestionKey};
+use edge_xds::hooks::{Cause, Outcome, PendingQuestion, QuestionKey};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
@@ -35,7 +35,7 @@ const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 
 /// A question that stands.
 struct Call {
-    asked: Asked,
+    asked: PendingQuestion,
     /// When it is to be asked; none while it is, and when it is over.
     due: Option<Instant>,
     pauses: Backoff,
@@ -49,7 +49,7 @@ struct Table(BTreeMap<QuestionKey, Call>);
 
 impl Table {
     /// Takes down what is asked now.
-    fn follow(&mut self, asked: &BTreeMap<QuestionKey, Asked>, now: Instant) {
+    fn follow(&mut self, asked: &BTreeMap<QuestionKey, PendingQuestion>, now: Instant) {
         self.0
             .retain(|key, call| asked.get(key).is_some_and(|asked| asked.number == call.asked.number));
         for (key, asked) in asked {
@@ -63,7 +63,7 @@ impl Table {
     }
 
     /// What is to be asked now, so many at most; it counts as being asked.
-    fn take_due(&mut self, now: Instant, room: usize) -> Vec<(QuestionKey, Asked)> {
+    fn take_due(&mut self, now: Instant, room: usize) -> Vec<(QuestionKey, PendingQuestion)> {
         let due = self.0.iter_mut();
         let due = due.filter(|(_, call)| call.due.is_some_and(|due| due <= now));
         let due = due.take(room).map(|(key, call)| {

@@ -9,7 +9,7 @@
 //! it is free. Strangers that join later, with SO_REUSEPORT and our user, can't be kept out.
 
 use edge_ir::{IpFamily, PortProtocol};
-use edge_translate::{Fact, MachinePort, Question, Wanted};
+use edge_translate::{Fact, MachinePort, Question, QuestionChanges};
 use socket2::{Domain, Socket, Type};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +55,7 @@ pub struct PortClaims {
 
 impl PortClaims {
     /// Takes down which ports are asked about and which no longer, and gives the answers that are news.
-    pub fn follow(&mut self, wanted: &Wanted) -> Vec<Fact> {
+    pub fn follow(&mut self, wanted: &QuestionChanges) -> Vec<Fact> {
         let mut news = Vec::new();
         for port in wanted.removed.iter().filter_map(port) {
             if let Some(Some(_)) = self.asked.remove(&port) {

@@ -5,7 +5,7 @@
 //! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
 pub use board::News;
-pub use mirror::{Finalizers, Malformed, Mirror, Seen, Sight};
+pub use mirror::{Finalizers, Malformed, Mirror, ObservedStatus, Sight};
 
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
@@ -17,7 +17,7 @@ use edge_translate::{
     status::Status,
 };
 use edge_xds::{
-    hooks::{Asked, Outcome, QuestionKey},
+    hooks::{Outcome, PendingQuestion, QuestionKey},
     limits::Resources,
     snapshot::{ResourceType, Snapshot},
 };
@@ -61,7 +61,7 @@ pub struct Extensions {
     /// The services, in the order in which they are called.
     pub services: Arc<[ServiceTerms]>,
     /// What is asked.
-    pub questions: BTreeMap<QuestionKey, Asked>,
+    pub questions: BTreeMap<QuestionKey, PendingQuestion>,
 }
 
 /// An extension service, with what Secrets say of it.
@@ -106,14 +106,14 @@ pub struct Batch {
     /// What changed.
     pub changes: Vec<Change>,
     /// Where objects are written that came, went or moved, if the provider knows that.
-    pub places: Vec<(ObjectKey, Option<Place>)>,
+    pub places: Vec<(ObjectKey, Option<SourceLocation>)>,
     /// When the first event behind it was seen.
     pub since: Instant,
 }
 
 /// Where an object is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file.
     pub file: Arc<str>,
     /// The line on which it begins, from 1.
@@ -317,12 +317,12 @@ pub struct Ledger(Board<Entries>);
 #[derive(Debug, Default)]
 pub struct Entries {
     statuses: BTreeMap<ObjectKey, Arc<Status>>,
-    places: BTreeMap<ObjectKey, Place>,
+    places: BTreeMap<ObjectKey, SourceLocation>,
 }
 
 impl Ledger {
     /// Takes note of where objects are written. Nothing to write follows from that alone.
-    pub fn locate(&self, places: Vec<(ObjectKey, Option<Place>)>) {
+    pub fn locate(&self, places: Vec<(ObjectKey, Option<SourceLocation>)>) {
         self.0.change(|entries, _| {
             for (key, place) in places {
                 match place {
@@ -363,7 +363,7 @@ impl Ledger {
     }
 
     /// Where an object is written.
-    pub fn place(&self, key: &ObjectKey) -> Option<Place> {
+    pub fn place(&self, key: &ObjectKey) -> Option<SourceLocation> {
         self.0.read(|entries| entries.places.get(key).cloned())
     }
 

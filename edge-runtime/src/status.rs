@@ -2,7 +2,7 @@
 //!
 //! The task here gathers what others know (the translation's statuses, the infrastructure's reports, what proxies have
 //! rejected, what is wrong with the files), lets [`book`] lay it together, makes a [`document`] of what changed, logs
-//! what turned bad or good ([`told`]), and writes `status.yaml` in one step a moment after the last change. Nobody
+//! what turned bad or good ([`faults`]), and writes `status.yaml` in one step a moment after the last change. Nobody
 //! waits for it: what it hasn't read yet is overwritten by the latest. The wording of statuses is the translation's; only what a translation can't know,
 //! whether proxies run and accept it, is added here ([`overlay`]). In a cluster another task of the same inputs writes
 //! the statuses back to the objects ([`writer`]).
@@ -25,15 +25,15 @@ use tokio::{
 
 pub mod book;
 pub mod document;
+pub mod faults;
 pub mod overlay;
 #[cfg(test)]
 mod tests;
-pub mod told;
 pub mod writer;
 
 use book::Book;
 use document::Document;
-use told::{News, Told};
+use faults::{News, StandingFaults};
 
 /// Quiet that is waited for before the file is written.
 const QUIET: Duration = Duration::from_millis(50);
@@ -82,7 +82,7 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, end
         ledger: Arc::clone(&sources.ledger),
         book: Book::default(),
         document: Document::new(read(&path)),
-        told: Told::default(),
+        told: StandingFaults::default(),
         leaving,
     };
     let mut news = sources.ledger.news();
@@ -146,7 +146,7 @@ struct Desk {
     ledger: Arc<Ledger>,
     book: Book,
     document: Document,
-    told: Told,
+    told: StandingFaults,
     leaving: Stop,
 }
 

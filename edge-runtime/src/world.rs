@@ -16,7 +16,7 @@ use crate::{
 use edge_ir::{Executor, Fleet, FleetKey, Infra, PatchFailure};
 use edge_threads::Cores;
 use edge_translate::{
-    Change, Fact, Fault, Question, Settings, Translation, Translator, Wanted,
+    Change, Fact, Fault, Question, QuestionChanges, Settings, Translation, Translator,
     api::{Object, ObjectKey},
 };
 use edge_xds::{limits::RateLimits, lower::Lowering, snapshot::Snapshot};
@@ -44,7 +44,7 @@ pub const QUEUE: usize = 64;
 
 /// What the world begins with.
 #[derive(Debug)]
-pub struct Terms {
+pub struct WorldConfig {
     /// What translation depends on.
     pub settings: Settings,
     /// Whom to wait for before anything is published.
@@ -81,7 +81,7 @@ pub struct Outputs {
 }
 
 /// Translates until nobody sends any more. Blocks its thread, which must be one of a runtime.
-pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
+pub fn run(terms: WorldConfig, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
     let (runtime, pace) = (Handle::current(), terms.pace);
     let mut world = World::new(terms, outputs);
     loop {
@@ -183,7 +183,7 @@ struct Lowered {
 }
 
 impl World {
-    fn new(terms: Terms, outputs: Outputs) -> Self {
+    fn new(terms: WorldConfig, outputs: Outputs) -> Self {
         let limits = terms.settings.rate_limit.as_ref().map(|_| RateLimits::new());
         let hooking = Hooking::new(&terms.settings);
         let executor: Arc<dyn Executor> = Arc::new(Cores::available());
@@ -301,7 +301,7 @@ impl World {
     }
 
     /// Follows what translation asks of the outside. Says whether an answer is there that changes something.
-    fn follow(&mut self, wanted: &Wanted) -> bool {
+    fn follow(&mut self, wanted: &QuestionChanges) -> bool {
         self.clock.follow(wanted);
         self.ask_for_documents(wanted);
         let answers = self.ports.follow(wanted);
@@ -309,7 +309,7 @@ impl World {
     }
 
     /// Says which documents are asked for. Who fetches them tells what came of it, when it has.
-    fn ask_for_documents(&mut self, wanted: &Wanted) {
+    fn ask_for_documents(&mut self, wanted: &QuestionChanges) {
         let documents = &self.outputs.documents;
         for question in wanted.removed.iter().filter(|question| is_fetched(question)) {
             documents.send_modify(|asked| _ = asked.remove(question));

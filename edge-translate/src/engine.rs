@@ -39,7 +39,7 @@ pub(crate) mod value;
 use assembly::Assembly;
 use faults::Faults;
 use index::Index;
-use key::{Asked, Key};
+use key::{Key, QuestionKey};
 use memo::Memo;
 use reader::Reader;
 use recent::InCommon;
@@ -58,7 +58,7 @@ pub struct Translator {
     /// What this translation cost so far.
     runs: Runs,
     /// Questions to the outside that stand.
-    asked: BTreeSet<Asked>,
+    asked: BTreeSet<QuestionKey>,
     /// Units that panicked.
     faults: Faults,
     growth: Growth,

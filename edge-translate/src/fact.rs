@@ -69,7 +69,7 @@ pub enum Fact {
 
 /// What translation wants to be told, as the difference to the translation before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct QuestionChanges {
     /// Questions that came up, sorted.
     pub added: Vec<Question>,
     /// Questions that nobody asks any more, sorted.

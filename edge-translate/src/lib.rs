@@ -66,7 +66,7 @@ pub use change::Change;
 pub use engine::Translator;
 pub use fact::{
     Answers, Fact, Fetched, FoundModule, ImageReference, ImageVersion, MachinePort, Module, ModuleLook, ModuleSource,
-    Question, Wanted, WantedModule,
+    Question, QuestionChanges, WantedModule,
 };
 pub use once::{Failures, Once, Outcome, translate};
 pub use phase::gateways::home::Home;

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use crate::api::{CustomKind, Object, ObjectKey};
 use crate::load::node::Node;
-use crate::load::object::Read;
+use crate::load::object::{Read, ReadOptions};
 
 pub use crate::load::split::{Chunk, split};
 
@@ -254,27 +254,27 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
         Ok(roots) => roots,
         Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
     };
+    let options = ReadOptions {
+        namespace: &limits.namespace,
+        custom_kinds: &limits.custom,
+    };
     for root in &roots {
-        object::objects(
-            root,
-            (&limits.namespace, &limits.custom),
-            &mut |node: &Node<'_>, read: Read| {
-                let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
-                loaded
-                    .findings
-                    .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
-                if let Some(object) = read.object.filter(|_| !is_refused) {
-                    let (line, _) = position(source.text, chunk, node.at);
-                    let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
-                    loaded.objects.push(LoadedObject {
-                        object,
-                        raw,
-                        file: file.clone(),
-                        line,
-                    });
-                }
-            },
-        );
+        object::objects(root, options, &mut |node: &Node<'_>, read: Read| {
+            let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
+            loaded
+                .findings
+                .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
+            if let Some(object) = read.object.filter(|_| !is_refused) {
+                let (line, _) = position(source.text, chunk, node.at);
+                let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
+                loaded.objects.push(LoadedObject {
+                    object,
+                    raw,
+                    file: file.clone(),
+                    line,
+                });
+            }
+        });
     }
 }
 
@@ -442,7 +442,11 @@ pub fn custom_from_value(kind: &CustomKind, value: &Value) -> Result<Object, War
 /// Reads one object that an API server holds, by the same rules as a file, except that a field nobody here knows is no
 /// slip: the server knows it, or would have dropped it.
 pub fn from_value(value: &Value) -> Result<(Object, Vec<Warning>), Warning> {
-    let read = object::object(&Node::from_value(value), (&DEFAULT_NAMESPACE.into(), &[]));
+    let options = ReadOptions {
+        namespace: &DEFAULT_NAMESPACE.into(),
+        custom_kinds: &[],
+    };
+    let read = object::object(&Node::from_value(value), options);
     let mut warnings: Vec<Warning> = read
         .remarks
         .into_iter()

@@ -25,7 +25,7 @@ pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
     ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target, holder,
 };
-pub(crate) use numbered::Held;
+pub(crate) use numbered::TableRef;
 pub(crate) use outside::{OutsideService, Scheme};
 pub(crate) use placement::{Placement, Zones, hashed};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
@@ -67,7 +67,7 @@ impl Interner {
     }
 
     /// The name behind a word.
-    pub(crate) fn text(&self, sym: Sym) -> Held<'_, str> {
+    pub(crate) fn text(&self, sym: Sym) -> TableRef<'_, str> {
         self.0.value(sym.0)
     }
 

@@ -1,6 +1,6 @@
 //! What a translation gives: fleets, infrastructure, and the statuses that changed.
 
-use crate::{api::ObjectKey, fact::Wanted, status::Status};
+use crate::{api::ObjectKey, fact::QuestionChanges, status::Status};
 use edge_ir::{Fleet, FleetKey, Infra};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ pub struct Translation {
     /// ours, and our entries in its status go.
     pub statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
     /// What translation wants to know of the outside, and no longer wants.
-    pub wanted: Wanted,
+    pub wanted: QuestionChanges,
     /// Bugs of our own that stand, sorted: units of work that panicked. What they made before stays in force.
     pub faults: Vec<Fault>,
     /// What it cost: units of work that ran, by name. A change runs what read it and nothing else.

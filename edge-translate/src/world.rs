@@ -8,8 +8,8 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::{Fetched, FoundModule, MachinePort},
     name::{
-        Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Held, Id,
-        Interner, ModuleId, Placement, PlacementId, Sym, Table, Target, VariantId,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Id, Interner,
+        ModuleId, Placement, PlacementId, Sym, Table, TableRef, Target, VariantId,
     },
     settings::Settings,
 };
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// What is said of endpoints besides their addresses.
-    pub(crate) fn placement(&self, id: PlacementId) -> Held<'_, Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> TableRef<'_, Placement> {
         self.decisions.placement(id)
     }
 

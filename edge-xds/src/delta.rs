@@ -44,7 +44,7 @@ use crate::{
     lookup::HostForm,
     lower::tables_of,
     parts,
-    quarantine::{Held, Quarantine},
+    quarantine::{Quarantine, QuarantinedPart},
     snapshot::{Entry, ResourceType, Section, Snapshot, diff, owners},
 };
 use bridge::Bridges;
@@ -89,7 +89,7 @@ pub enum Action {
         name: Arc<str>,
     },
     /// Parts of route tables that the proxy refuses. The stream keeps them back; others that serve the fleet should too.
-    Quarantined(Vec<Held>),
+    Quarantined(Vec<QuarantinedPart>),
 }
 
 /// A resource that is refused.

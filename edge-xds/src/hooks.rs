@@ -179,7 +179,7 @@ pub enum Cause {
 
 /// A question that nobody has answered well.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct PendingQuestion {
     /// Which of all questions this is; one that was forgotten and asked again has another number.
     pub number: u64,
     /// What is asked.
@@ -190,7 +190,7 @@ pub struct Asked {
 #[derive(Debug, Default)]
 pub struct Answers {
     outcomes: BTreeMap<QuestionKey, Outcome>,
-    questions: BTreeMap<QuestionKey, Asked>,
+    questions: BTreeMap<QuestionKey, PendingQuestion>,
     /// Whose answers were needed since the round began.
     used: BTreeSet<QuestionKey>,
     n_asked: u64,
@@ -228,7 +228,7 @@ impl Answers {
     }
 
     /// What is to be asked, or asked again.
-    pub fn questions(&self) -> &BTreeMap<QuestionKey, Asked> {
+    pub fn questions(&self) -> &BTreeMap<QuestionKey, PendingQuestion> {
         &self.questions
     }
 
@@ -239,7 +239,7 @@ impl Answers {
         if outcome.is_none() {
             self.questions.entry(key).or_insert_with(|| {
                 self.n_asked += 1;
-                Asked {
+                PendingQuestion {
                     number: self.n_asked,
                     question: Arc::new(question),
                 }
@@ -255,14 +255,14 @@ pub struct Applied {
     /// What is served.
     pub snapshot: Snapshot,
     /// What isn't served as it should be, because services fail over it.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldResource>,
     /// Whether something hasn't been answered at all yet.
     pub is_pending: bool,
 }
 
 /// What services fail over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldResource {
     /// Its kind.
     pub kind: ResourceType,
     /// The resource.
@@ -305,7 +305,7 @@ struct Round<'a> {
     hooks: &'a Hooks,
     shown: Arc<Shown>,
     answers: &'a mut Answers,
-    held: Vec<Held>,
+    held: Vec<HeldResource>,
     is_pending: bool,
     /// Something stands at its last good version.
     is_behind: bool,
@@ -355,7 +355,7 @@ impl Round<'_> {
     }
 
     fn hold(&mut self, kind: ResourceType, name: &Arc<str>, origins: Origins, problem: Problem) {
-        self.held.push(Held {
+        self.held.push(HeldResource {
             kind,
             name: Arc::clone(name),
             origins,

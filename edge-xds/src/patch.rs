@@ -17,7 +17,7 @@ use crate::{
 };
 use edge_ir::{Fleet, Patch, PatchFailure, PatchProblem};
 pub(crate) use operation::step;
-use place::{Place, place};
+use place::{PatchTarget, place};
 pub(crate) use rules::breach;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// What patches made of what, last time.
 #[derive(Debug, Default)]
 pub(crate) struct Patched {
-    pieces: BTreeMap<Place, Piece>,
+    pieces: BTreeMap<PatchTarget, Piece>,
     sections: BTreeMap<ResourceType, Woven>,
     failures: Arc<Vec<PatchFailure>>,
 }
@@ -62,7 +62,7 @@ impl Patched {
             return snapshot;
         }
         let mut failures = Vec::new();
-        let mut by_place: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+        let mut by_place: BTreeMap<PatchTarget, Vec<usize>> = BTreeMap::new();
         for (at, patch) in fleet.patches.iter().enumerate() {
             match place(&snapshot, fleet, patch) {
                 Ok(place) => by_place.entry(place).or_default().push(at),
@@ -138,7 +138,7 @@ fn is_same(a: Option<&Arc<Entry>>, b: Option<&Arc<Entry>>) -> bool {
 }
 
 impl Piece {
-    fn new(place: &Place, base: Option<Arc<Entry>>, patches: Vec<Patch>) -> Self {
+    fn new(place: &PatchTarget, base: Option<Arc<Entry>>, patches: Vec<Patch>) -> Self {
         // What they make together counts: one may take away what the next puts back in another form.
         let (mut work, mut problems) = Work::through(place, base.as_ref(), &patches, Judged::Together);
         if !work.is_sound(place) {
@@ -182,7 +182,7 @@ impl Work {
 
     /// Runs patches in order; a problem is that of the patch in its place.
     fn through(
-        place: &Place,
+        place: &PatchTarget,
         base: Option<&Arc<Entry>>,
         patches: &[Patch],
         judged: Judged,
@@ -196,11 +196,11 @@ impl Work {
     }
 
     /// Whether Envoy takes the values that there are.
-    fn is_sound(&self, place: &Place) -> bool {
+    fn is_sound(&self, place: &PatchTarget) -> bool {
         self.bytes.as_deref().is_none_or(|bytes| judge(place, bytes).is_ok())
     }
 
-    fn run(&mut self, place: &Place, patch: &Patch, judged: Judged) -> Result<(), PatchProblem> {
+    fn run(&mut self, place: &PatchTarget, patch: &Patch, judged: Judged) -> Result<(), PatchProblem> {
         let value = self.value.as_ref().map_err(Clone::clone)?;
         let changed = operation::change(value.as_ref(), patch)?;
         if value.as_ref() == Some(&changed) {
@@ -227,7 +227,7 @@ impl Work {
     /// The resource that has become of it; none where no patch made a difference.
     fn close(
         self,
-        place: &Place,
+        place: &PatchTarget,
         base: Option<&Entry>,
         patches: &[Patch],
         problems: &[Option<PatchProblem>],
@@ -264,7 +264,7 @@ fn encode(kind: ResourceType, value: Value) -> Result<Vec<u8>, PatchProblem> {
 }
 
 /// Whether Envoy takes the values of what a patch has made. What was there before, it does.
-fn judge(place: &Place, bytes: &[u8]) -> Result<(), PatchProblem> {
+fn judge(place: &PatchTarget, bytes: &[u8]) -> Result<(), PatchProblem> {
     let (type_url, name) = (place.0.type_url(), &place.1);
     let found = Codec::cached().and_then(|codec| breach(codec, type_url, bytes));
     let found = found.map_err(|error| PatchProblem::Invalid(error.to_string()))?;

@@ -37,7 +37,7 @@ pub enum Form {
 
 /// A part that is kept back, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct QuarantinedPart {
     /// The table.
     pub table: Arc<str>,
     /// The virtual host.
@@ -55,7 +55,7 @@ pub struct Held {
 }
 
 /// Parts of a virtual host by the name of the rule; none: the host itself.
-type ByRule = BTreeMap<Option<Arc<str>>, Held>;
+type ByRule = BTreeMap<Option<Arc<str>>, QuarantinedPart>;
 
 /// All parts of a fleet's tables that are kept back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,25 +71,25 @@ impl Quarantine {
     }
 
     /// Keeps a part back; what was known of it before is replaced.
-    pub fn hold(&mut self, held: Held) {
+    pub fn hold(&mut self, held: QuarantinedPart) {
         let hosts = self.tables.entry(Arc::clone(&held.table)).or_default();
         let rules = hosts.entry(Arc::clone(&held.host)).or_default();
         rules.insert(held.rule.clone(), held);
     }
 
     /// Everything that is kept back.
-    pub fn held(&self) -> impl Iterator<Item = &Held> {
+    pub fn held(&self) -> impl Iterator<Item = &QuarantinedPart> {
         let hosts = self.tables.values().flat_map(BTreeMap::values);
         hosts.flat_map(BTreeMap::values)
     }
 
     /// Lets out what is not, or not any more, in a snapshot as it was refused. Tells whether there was any.
     pub fn release(&mut self, snapshot: &Snapshot) -> bool {
-        let all: Vec<&Held> = self.held().collect();
-        let kept: Vec<Held> = all
+        let all: Vec<&QuarantinedPart> = self.held().collect();
+        let kept: Vec<QuarantinedPart> = all
             .iter()
             .filter(|held| is_in(snapshot, held))
-            .map(|held| Held::clone(held))
+            .map(|held| QuarantinedPart::clone(held))
             .collect();
         if kept.len() == all.len() {
             return false;
@@ -137,12 +137,12 @@ impl Quarantine {
     }
 }
 
-fn is_in(snapshot: &Snapshot, held: &Held) -> bool {
+fn is_in(snapshot: &Snapshot, held: &QuarantinedPart) -> bool {
     let entry = table_of_name(snapshot.section(ResourceType::Routes), &held.table);
     entry.is_some_and(|entry| is_in_table(entry, held))
 }
 
-fn is_in_table(entry: &Entry, held: &Held) -> bool {
+fn is_in_table(entry: &Entry, held: &QuarantinedPart) -> bool {
     let Source::Table(table) = &entry.source else {
         return false;
     };

@@ -56,7 +56,7 @@ pub(crate) fn host(domain: &str, routes: Vec<Arc<Route>>) -> Arc<VirtualHost> {
         port: 80,
         routes,
         stats: edge_ir::HostStats::Usual,
-        limits: edge_ir::Told::Usual,
+        limits: edge_ir::LimitHeaders::Usual,
         origins: origins("Gateway", "gw"),
     })
 }

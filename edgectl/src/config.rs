@@ -4,7 +4,7 @@ use crate::{
     cli::OutputFormat,
     cluster::{
         client,
-        pods::{self, Place, Running, Which},
+        pods::{self, PodSelection, Running, Which},
     },
     kinds,
     translate::show::write_value,
@@ -47,7 +47,7 @@ pub struct ProxyArgs {
     #[arg(short, long, value_enum, default_value = "json")]
     output: OutputFormat,
     #[command(flatten)]
-    place: Place,
+    place: PodSelection,
 }
 
 /// Types of the messages that a dump is made of.
@@ -114,14 +114,14 @@ pub struct GatewayArgs {
     #[arg(short, long, value_enum, default_value = "json")]
     output: OutputFormat,
     #[command(flatten)]
-    place: Place,
+    place: PodSelection,
 }
 
 /// What to show of the service of global rate limits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RateLimitArgs {
     #[command(flatten)]
-    place: Place,
+    place: PodSelection,
 }
 
 fn kind(text: &str) -> Result<String, String> {
@@ -176,7 +176,7 @@ pub fn run(command: &ConfigCommand) -> Result<()> {
 
 /// Prints what each pod of the rate limit service counts. It is text of the service's own; where several pods run, a line
 /// before it names the pod.
-fn limits(place: &Place) -> Result<()> {
+fn limits(place: &PodSelection) -> Result<()> {
     let pages = client::block_on(async {
         let client = place.connection.client().await?;
         let which = place.rate_limits();
@@ -203,7 +203,7 @@ fn limits(place: &Place) -> Result<()> {
     Ok(())
 }
 
-fn ask(place: &Place, which: Which<'_>, path: &str) -> Result<ByPod> {
+fn ask(place: &PodSelection, which: Which<'_>, path: &str) -> Result<ByPod> {
     client::block_on(async {
         let client = place.connection.client().await?;
         let mut pages = ByPod::new();

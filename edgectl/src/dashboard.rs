@@ -2,7 +2,7 @@
 
 use crate::cluster::{
     client,
-    pods::{self, Place, Running, Tunnel},
+    pods::{self, PodSelection, Running, Tunnel},
 };
 use anyhow::{Context, Result};
 use kube::Client;
@@ -44,7 +44,7 @@ pub struct DashboardArgs {
     #[arg(short, long, default_value_t = 0)]
     port: u16,
     #[command(flatten)]
-    place: Place,
+    place: PodSelection,
 }
 
 /// Shows the pages until it is interrupted.

@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 mod seen;
 mod websocket;
 
-use seen::{Identity, Seen};
+use seen::{EchoedRequest, Identity};
 
 /// WebSockets that wait to be served; when it is full, their answers wait, which is a moment.
 const UPGRADES: usize = 16;
@@ -111,7 +111,7 @@ async fn answer(
         tokio::time::sleep(delay).await;
     }
     let status = seen::wanted_status(head.uri.path()).unwrap_or(StatusCode::OK);
-    let text = serde_json::to_string_pretty(&Seen::new(&head, body_bytes, &identity)).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&EchoedRequest::new(&head, body_bytes, &identity)).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(text + "\n")));
     *response.status_mut() = status;
     let headers = response.headers_mut();

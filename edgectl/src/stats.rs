@@ -4,7 +4,7 @@ use crate::{
     cli::OutputFormat,
     cluster::{
         client,
-        pods::{self, Place},
+        pods::{self, PodSelection},
     },
     translate::show::write_value,
 };
@@ -35,7 +35,7 @@ pub struct StatsArgs {
     #[arg(short = 't', long = "type", value_enum, default_value = "server")]
     about: About,
     #[command(flatten)]
-    place: Place,
+    place: PodSelection,
 }
 
 /// A format.

@@ -5,7 +5,7 @@
 
 use crate::cluster::{
     Connection, client,
-    statuses::{self, Wanted},
+    statuses::{self, KindQuery},
 };
 use anyhow::{Context, Result, bail};
 use edge_translate::api::{Kind, Scope};
@@ -91,8 +91,8 @@ impl Source {
 
 fn ask(args: &StatusArgs) -> Result<Vec<Value>> {
     let kinds = args.kind.kinds();
-    let wanted: Vec<Wanted<'_>> = kinds
-        .map(|(kind, _)| Wanted {
+    let wanted: Vec<KindQuery<'_>> = kinds
+        .map(|(kind, _)| KindQuery {
             group: kind.group(),
             kind: kind.as_str(),
             namespace: (is_namespaced(kind) && !args.all_namespaces).then_some(args.namespace.as_str()),

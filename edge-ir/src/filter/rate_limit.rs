@@ -18,7 +18,7 @@ pub struct LocalRateLimit {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RateLimitRule>,
     /// Whether clients are told of the limit for other requests. A rule that says nothing is as its listener is.
-    pub told: Told,
+    pub told: LimitHeaders,
 }
 
 /// How many requests in which time.
@@ -69,13 +69,13 @@ impl RateLimitUnit {
 /// Whether clients are told of a limit in headers (`x-ratelimit-limit` and others).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Told {
-    /// As everywhere.
+pub enum LimitHeaders {
+    /// Nothing is said here: a rule follows its listener, and clients of a listener that says nothing are told.
     #[default]
     Usual,
-    /// They are.
+    /// Clients are told.
     Yes,
-    /// They aren't.
+    /// Clients aren't told.
     No,
 }
 
@@ -94,11 +94,11 @@ pub struct RateLimitRule {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadow: bool,
     /// Whether clients are told.
-    #[serde(default, skip_serializing_if = "Told::is_usual")]
-    pub told: Told,
+    #[serde(default, skip_serializing_if = "LimitHeaders::is_usual")]
+    pub told: LimitHeaders,
 }
 
-impl Told {
+impl LimitHeaders {
     /// As it says, or else as another.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -237,7 +237,7 @@ pub struct RateLimitService {
     /// What becomes of requests that it doesn't answer for.
     pub unanswered: Unanswered,
     /// Whether clients are told, where a rule says nothing of it.
-    pub told: Told,
+    pub told: LimitHeaders,
 }
 
 /// What becomes of requests that the service of rate limits doesn't answer for.

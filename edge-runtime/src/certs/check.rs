@@ -20,7 +20,7 @@ pub(super) struct Present<'a> {
 }
 
 /// What a leaf must be.
-pub(super) struct Wanted<'a> {
+pub(super) struct LeafRequirements<'a> {
     /// What it must be for; the other side checks these.
     pub(super) names: &'a [GeneralName<'a>],
     /// So many seconds before its end it is renewed.
@@ -28,7 +28,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Says why a leaf has to be made anew; none when it can stay.
-pub(super) fn fault(present: &Present<'_>, wanted: &Wanted<'_>, now: i64) -> Option<&'static str> {
+pub(super) fn fault(present: &Present<'_>, wanted: &LeafRequirements<'_>, now: i64) -> Option<&'static str> {
     let Ok(der) = CertificateDer::from_pem_slice(present.certificate) else {
         return Some("it is missing or can't be read");
     };

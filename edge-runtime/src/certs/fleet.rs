@@ -6,7 +6,7 @@
 use super::{
     AUTHORITY, CONTROLLER, Outcome, TlsFiles,
     authority::{Authority, Leaf},
-    check::{self, Present, Wanted},
+    check::{self, LeafRequirements, Present},
     folder::write,
     set::SUCCESSOR,
     unusable,
@@ -55,7 +55,7 @@ pub fn ensure_fleet(
         key: &key,
         trusted: &trusted,
     };
-    let wanted = Wanted {
+    let wanted = LeafRequirements {
         names: &[GeneralName::DNSName(&host), GeneralName::URI(&uri)],
         renew_before: RENEW_BEFORE,
     };

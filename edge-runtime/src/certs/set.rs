@@ -8,7 +8,7 @@
 use super::{
     AUTHORITY, CONTROLLER, OIDC_HMAC, PROXY, RATE_LIMIT,
     authority::{Authority, Leaf, Pair, long},
-    check::{self, Present, RENEW_BEFORE, Wanted},
+    check::{self, LeafRequirements, Present, RENEW_BEFORE},
 };
 use jiff::Timestamp;
 use rcgen::SanType;
@@ -138,7 +138,7 @@ fn faults(there: &Contents, purpose: &Purpose<'_>, can_sign: bool) -> Vec<(&'sta
     }
     for secret in [CONTROLLER, PROXY, RATE_LIMIT] {
         let names = dns_names(secret, purpose);
-        let wanted = Wanted {
+        let wanted = LeafRequirements {
             names: &names.iter().map(|name| GeneralName::DNSName(name)).collect::<Vec<_>>(),
             renew_before: RENEW_BEFORE,
         };

@@ -25,7 +25,7 @@ const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_
 #[derive(Clone, Debug, Default)]
 pub(super) struct Work {
     /// What is wanted; nothing: everything of it is to go.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Option<FleetPlan>,
     /// What is there.
     pub(super) view: View,
     /// How often something of it has gone, or may have.
@@ -35,7 +35,7 @@ pub(super) struct Work {
 }
 
 /// A fleet, and how it becomes objects.
-type Wanted = (Arc<Infra>, Arc<Rendering>);
+type FleetPlan = (Arc<Infra>, Arc<Rendering>);
 
 impl Work {
     /// Whether it is the same work, by its allocations.
@@ -55,7 +55,7 @@ impl Work {
     }
 }
 
-fn is_same_wish(one: &Wanted, two: &Wanted) -> bool {
+fn is_same_wish(one: &FleetPlan, two: &FleetPlan) -> bool {
     Arc::ptr_eq(&one.0, &two.0) && Arc::ptr_eq(&one.1, &two.1)
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Fleet {
     outputs: Outputs,
     writer: Writer,
     /// What became of the latest wish: rendering takes a while, and objects that change often need none.
-    rendered: Option<(Wanted, Arc<[Object]>)>,
+    rendered: Option<(FleetPlan, Arc<[Object]>)>,
     trouble: Trouble,
 }
 
@@ -158,7 +158,7 @@ impl Fleet {
         fault.map_or(Ok(()), Err)
     }
 
-    fn render(&mut self, wanted: &Wanted) -> Result<Arc<[Object]>, Fault> {
+    fn render(&mut self, wanted: &FleetPlan) -> Result<Arc<[Object]>, Fault> {
         if let Some((known, objects)) = &self.rendered
             && is_same_wish(known, wanted)
         {

@@ -5,7 +5,7 @@ use super::{
     Outputs, Rendering,
     fleet::{Fleet, Work},
     nodes::Nodes,
-    observe::{News, Place},
+    observe::{News, WatchScope},
     report::{nothing_yet, report_of_unknown},
     seen::{ObjectId, View},
     write::Turns,
@@ -43,7 +43,7 @@ pub(super) struct Fleets {
     /// How often all objects of a place were listed: what isn't in a list may have come and gone unseen.
     lists: u64,
     /// Watches that haven't told everything yet.
-    incomplete: BTreeSet<Place>,
+    incomplete: BTreeSet<WatchScope>,
     /// Fleets that are reached by the addresses of nodes.
     on_nodes: BTreeSet<FleetKey>,
     running: BTreeMap<FleetKey, Running>,
@@ -63,7 +63,7 @@ impl Fleets {
         client: Client,
         rendering: Rendering,
         owner: Option<Owner>,
-        incomplete: BTreeSet<Place>,
+        incomplete: BTreeSet<WatchScope>,
         outputs: Outputs,
     ) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The objects of ours that are in the cluster, by watches, so that what drifts is repaired and what is ready is told.
 
-use super::seen::{ObjectId, Seen};
+use super::seen::{ObjectId, ObservedObject};
 use crate::{
     backoff::Backoff,
     cluster::{
@@ -38,12 +38,12 @@ pub(super) enum Places {
 
 /// What one watch tells of: a kind, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct WatchScope {
     kind: ObjectKind,
     namespace: Option<Arc<str>>,
 }
 
-impl Place {
+impl WatchScope {
     /// Whether a watch there tells of this object.
     pub(super) fn tells_of(&self, id: &ObjectId) -> bool {
         id.kind == self.kind
@@ -58,17 +58,17 @@ impl Place {
 #[derive(Debug)]
 pub(super) enum News {
     /// An object came or changed.
-    Seen(ObjectId, Marks, Arc<Seen>),
+    Seen(ObjectId, Marks, Arc<ObservedObject>),
     /// An object went.
     Gone(ObjectId),
     /// Of what a watch tells of, these are all that there are.
-    Complete(Place, BTreeSet<ObjectId>),
+    Complete(WatchScope, BTreeSet<ObjectId>),
 }
 
 /// Watches, until dropped.
 pub(super) struct Watches {
     /// What they tell of: each tells that it is complete before anything is to be concluded from what isn't there.
-    pub(super) places: BTreeSet<Place>,
+    pub(super) places: BTreeSet<WatchScope>,
     news: mpsc::Receiver<News>,
     /// Keeps the queue open, whatever becomes of a watch.
     _queue: mpsc::Sender<News>,
@@ -87,7 +87,7 @@ impl Watches {
                 Places::Namespaces(names) => names.iter().cloned().map(Some).collect(),
             };
             for namespace in namespaces {
-                let place = Place { kind, namespace };
+                let place = WatchScope { kind, namespace };
                 all.insert(place.clone());
                 let (client, sender, metrics) = (client.clone(), sender.clone(), Arc::clone(&metrics));
                 tasks.spawn(keep_following(place, client, sender, metrics));
@@ -112,7 +112,7 @@ impl Watches {
 }
 
 /// Follows one kind, whatever happens: a bug costs another list.
-async fn keep_following(place: Place, client: Client, sender: mpsc::Sender<News>, metrics: Arc<Metrics>) {
+async fn keep_following(place: WatchScope, client: Client, sender: mpsc::Sender<News>, metrics: Arc<Metrics>) {
     let mut backoff = PAUSES;
     loop {
         let begun = Instant::now();
@@ -131,7 +131,7 @@ async fn keep_following(place: Place, client: Client, sender: mpsc::Sender<News>
 }
 
 /// Follows one kind; it ends when nobody listens any more.
-async fn follow(place: &Place, client: Client, sender: &mpsc::Sender<News>) {
+async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>) {
     let kind = place.kind;
     let target = Target {
         client,
@@ -180,6 +180,6 @@ fn seen(kind: ObjectKind, object: DynamicObject) -> News {
     News::Seen(
         ObjectId::of(kind, &object),
         marks(&object),
-        Arc::new(Seen::new(kind, object)),
+        Arc::new(ObservedObject::new(kind, object)),
     )
 }

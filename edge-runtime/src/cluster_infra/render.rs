@@ -1,6 +1,6 @@
 //! From a fleet's infrastructure to its objects, bootstrap included; and to those of the service of rate limits.
 
-use edge_infra::{Object, RenderError, StartFiles, Terms, rate_limit, render};
+use edge_infra::{Installation, Object, RenderError, StartFiles, rate_limit, render};
 use edge_ir::{FleetKey, Infra, Owner, POD_ZONE, Placement, RateLimitInfra};
 use edge_translate::Feature;
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
@@ -13,7 +13,7 @@ const LONGEST_ARGUMENT: usize = 32 * 4096;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendering {
     /// What objects depend on besides their fleet.
-    pub terms: Terms,
+    pub terms: Installation,
     /// Whether proxies are told their zone.
     pub proxy_zones: Feature,
     /// The service of rate limits, if this controller runs one.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_bootstrap_that_is_too_long_for_an_argument_is_refused() {
-        let terms = Terms {
+        let terms = Installation {
             controller_name: "gateway.edge/c".into(),
             controller_namespace: "edge".into(),
             dns_domain: "cluster.local".into(),

@@ -4,7 +4,7 @@
 //! address into a Gateway's status.
 
 use super::{
-    seen::{ObjectId, Seen, View},
+    seen::{ObjectId, ObservedObject, View},
     write::Fault,
 };
 use crate::{
@@ -33,7 +33,7 @@ pub(super) fn nothing_yet() -> Report {
 /// it: somebody else may give a Service a name of his own and our marks, where fleets are in the namespaces of their Gateways.
 pub(super) fn report_of_unknown(home: &Home, view: &View, nodes: &[IpAddr]) -> Option<Report> {
     let at_home = || {
-        let at_home = |id: &ObjectId, seen: &Seen| id.namespace == home.namespace && !seen.leaves;
+        let at_home = |id: &ObjectId, seen: &ObservedObject| id.namespace == home.namespace && !seen.leaves;
         view.iter().filter(move |(id, seen)| at_home(id, seen))
     };
     let mut services = at_home().filter(|(id, _)| id.kind == ObjectKind::Service);
@@ -87,7 +87,7 @@ pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option
 }
 
 /// The fleet's object of a kind, unless it is on its way out.
-fn own<'a>(infra: &Infra, view: &'a View, kind: ObjectKind) -> Option<(ObjectKind, &'a Seen)> {
+fn own<'a>(infra: &Infra, view: &'a View, kind: ObjectKind) -> Option<(ObjectKind, &'a ObservedObject)> {
     let id = ObjectId {
         kind,
         namespace: Arc::clone(&infra.namespace),
@@ -98,7 +98,7 @@ fn own<'a>(infra: &Infra, view: &'a View, kind: ObjectKind) -> Option<(ObjectKin
 }
 
 /// The addresses of a Service among which those are that a Gateway has asked for.
-fn given(infra: &Infra, service: &Seen) -> Vec<IpAddr> {
+fn given(infra: &Infra, service: &ObservedObject) -> Vec<IpAddr> {
     if infra.addresses.is_empty() {
         return Vec::new();
     }
@@ -112,7 +112,7 @@ fn given(infra: &Infra, service: &Seen) -> Vec<IpAddr> {
 }
 
 /// What has become of the addresses that Gateways ask for, and why they don't get some, where that is known.
-fn asked(infra: &Infra, service: Option<&Seen>, fault: Option<&Fault>) -> AskedAddresses {
+fn asked(infra: &Infra, service: Option<&ObservedObject>, fault: Option<&Fault>) -> AskedAddresses {
     let of_service = service.map_or_else(Vec::new, |service| given(infra, service));
     let given_of = |asked: &Arc<str>| {
         let number: IpAddr = asked.parse().ok()?;

@@ -24,11 +24,11 @@ pub(super) struct ObjectId {
 }
 
 /// The objects of one fleet.
-pub(super) type View = BTreeMap<ObjectId, Arc<Seen>>;
+pub(super) type View = BTreeMap<ObjectId, Arc<ObservedObject>>;
 
 /// An object as it was seen last.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedObject {
     /// All of it but what nobody asks for.
     pub(super) object: Value,
     /// A hash of that without its status: differs when anybody has changed something.
@@ -69,7 +69,7 @@ impl ObjectId {
     }
 }
 
-impl Seen {
+impl ObservedObject {
     pub(super) fn new(kind: ObjectKind, mut object: DynamicObject) -> Self {
         // Members of a list don't carry it.
         object.types = Some(TypeMeta {
@@ -226,13 +226,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn seen(value: Value) -> Seen {
+    fn seen(value: Value) -> ObservedObject {
         let mut object = json!({"metadata": {"name": "n", "namespace": "ns", "uid": "u"}});
         object
             .as_object_mut()
             .unwrap()
             .extend(value.as_object().unwrap().clone());
-        Seen::new(ObjectKind::Service, serde_json::from_value(object).unwrap())
+        ObservedObject::new(ObjectKind::Service, serde_json::from_value(object).unwrap())
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             entry("autoscaler", "Update", "f:replicas"),
             entry("other", "Apply", "f:template"),
         ]}});
-        let seen = Seen::new(ObjectKind::Deployment, serde_json::from_value(object).unwrap());
+        let seen = ObservedObject::new(ObjectKind::Deployment, serde_json::from_value(object).unwrap());
         assert_eq!(seen.replicas_set_by, BTreeSet::from(["us".to_owned()]));
         assert!(!seen.object.to_string().contains("managedFields"));
     }

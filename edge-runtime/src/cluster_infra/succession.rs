@@ -1,7 +1,7 @@
 //! How an object takes another's place without a moment in which fewer serve.
 
 use super::{
-    seen::{ObjectId, Seen, View},
+    seen::{ObjectId, ObservedObject, View},
     write::id,
 };
 use crate::cluster::objects::WORKLOADS;
@@ -14,7 +14,7 @@ fn runs_pods(kind: ObjectKind) -> bool {
 
 /// Whether an object that isn't wanted any more is needed until what is wanted has taken its place: a workload that serves,
 /// or the ServiceAccount that pods may run with.
-pub(super) fn is_needed(old: &ObjectId, seen: &Seen, wanted: &[Object], view: &View) -> bool {
+pub(super) fn is_needed(old: &ObjectId, seen: &ObservedObject, wanted: &[Object], view: &View) -> bool {
     let serving = seen.pods(old.kind).1;
     let Some(successor) = wanted.iter().find(|object| runs_pods(object.kind)) else {
         return false;
@@ -35,7 +35,7 @@ fn is_in_use(account: &str, view: &View) -> bool {
 
 /// Whether an object is wanted that the one that is there can't be turned into: an API server refuses to change some fields
 /// of a Service for as long as it lives.
-pub(super) fn must_be_remade(existing: &Seen, wanted: &Object) -> bool {
+pub(super) fn must_be_remade(existing: &ObservedObject, wanted: &Object) -> bool {
     if wanted.kind != ObjectKind::Service {
         return false;
     }
@@ -53,7 +53,7 @@ fn is_headless(spec: &Value) -> bool {
 }
 
 /// Whether another load balancer is to be in charge of a Service. What somebody else has said of that is his to say.
-fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
+fn turns_balancer(existing: &ObservedObject, wanted: &Object) -> bool {
     let (now, then) = (&existing.object["spec"], &wanted.body["spec"]);
     let is_balanced = [now, then].iter().all(|spec| spec["type"] == "LoadBalancer");
     let class = |spec: &Value| spec["loadBalancerClass"].as_str().map(str::to_owned);
@@ -66,7 +66,7 @@ fn turns_balancer(existing: &Seen, wanted: &Object) -> bool {
 
 /// Whether what an API server would make of a probe is another Service than the one that is there, in what it never changes
 /// of one. Each has an address of its own, so that counts only where one is asked for and given.
-pub(super) fn is_another(existing: &Seen, made: &Seen, probe: &Value) -> bool {
+pub(super) fn is_another(existing: &ObservedObject, made: &ObservedObject, probe: &Value) -> bool {
     let [now, then] = [existing, made].map(|seen| &seen.object["spec"]);
     let differs = |field: &str| now.pointer(field) != then.pointer(field);
     let wish = &probe["spec"]["clusterIP"];
@@ -78,7 +78,7 @@ pub(super) fn is_another(existing: &Seen, made: &Seen, probe: &Value) -> bool {
 }
 
 /// What is wanted of a Service that stays what it is, since the next would be no other one: all that can be changed.
-pub(super) fn kept(existing: &Seen, wanted: &Object) -> Object {
+pub(super) fn kept(existing: &ObservedObject, wanted: &Object) -> Object {
     let (now, mut kept) = (&existing.object["spec"], wanted.clone());
     let Some(spec) = kept.body["spec"].as_object_mut() else {
         return kept;
@@ -107,7 +107,7 @@ pub(super) fn said_of_wanted(text: &str, name: &str) -> String {
 
 /// A Service like the one that is wanted, under a name that nobody has: an API server that would take this one takes that
 /// one in the place of the one that is there. What the two have in common, and only one at a time can have, is left out.
-pub(super) fn probe(existing: &Seen, wanted: &Object) -> Value {
+pub(super) fn probe(existing: &ObservedObject, wanted: &Object) -> Value {
     let mut probe = wanted.body.clone();
     let taken = |pointer: &str| existing.object.pointer(pointer).cloned().unwrap_or_default();
     let (addresses, health) = (taken("/spec/clusterIPs"), taken("/spec/healthCheckNodePort"));
@@ -167,14 +167,14 @@ mod tests {
         }
     }
 
-    fn seen(kind: ObjectKind, content: Value) -> (ObjectId, Arc<Seen>) {
+    fn seen(kind: ObjectKind, content: Value) -> (ObjectId, Arc<ObservedObject>) {
         let mut object = json!({"metadata": {"name": "n", "namespace": "ns"}});
         object
             .as_object_mut()
             .unwrap()
             .extend(content.as_object().unwrap().clone());
         let object = serde_json::from_value(object).unwrap();
-        (ObjectId::of(kind, &object), Arc::new(Seen::new(kind, object)))
+        (ObjectId::of(kind, &object), Arc::new(ObservedObject::new(kind, object)))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     cover::covers,
-    seen::{ObjectId, Seen, View},
+    seen::{ObjectId, ObservedObject, View},
     succession::{is_another, kept, must_be_remade, probe, said_of_wanted},
 };
 use crate::{
@@ -136,11 +136,11 @@ pub(super) struct Settled {
 }
 
 /// What watches have told of an object, and how often something of its fleet has gone.
-type Sight = (Option<Arc<Seen>>, u64);
+type Sight = (Option<Arc<ObservedObject>>, u64);
 
 impl Settled {
     /// Whether an object is as it was asked for, by what watches tell of it by now.
-    fn holds(&mut self, revision: &Value, (seen, losses): (Option<&Arc<Seen>>, u64)) -> bool {
+    fn holds(&mut self, revision: &Value, (seen, losses): (Option<&Arc<ObservedObject>>, u64)) -> bool {
         let is_behind = self.before.as_ref().is_some_and(|before| match (before, seen) {
             // It may have come and gone again unseen, but not without being told.
             ((None, known), None) => *known == losses,
@@ -192,7 +192,7 @@ impl Writer {
             let (done, applied) = applied?;
             let settled = Settled {
                 revision: revision(object),
-                fingerprint: (done == Done::Applied).then(|| Seen::new(id.kind, applied).fingerprint),
+                fingerprint: (done == Done::Applied).then(|| ObservedObject::new(id.kind, applied).fingerprint),
                 before: Some((seen.cloned(), losses)),
             };
             tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "{done}");
@@ -207,7 +207,7 @@ impl Writer {
         }
     }
 
-    fn is_as_wanted(&mut self, id: &ObjectId, object: &Object, sight: (Option<&Arc<Seen>>, u64)) -> bool {
+    fn is_as_wanted(&mut self, id: &ObjectId, object: &Object, sight: (Option<&Arc<ObservedObject>>, u64)) -> bool {
         let settled = self.settled.get_mut(id);
         settled.is_some_and(|settled| settled.holds(&revision(object), sight))
             || sight.0.is_some_and(|seen| covers(&seen.object, &object.body))
@@ -217,7 +217,7 @@ impl Writer {
         &self,
         id: &ObjectId,
         object: &Object,
-        seen: Option<&Arc<Seen>>,
+        seen: Option<&Arc<ObservedObject>>,
         wish: Wish,
     ) -> Result<(Done, DynamicObject), Fault> {
         let failed = |error: Error| Fault::new(id, &error);
@@ -259,7 +259,7 @@ impl Writer {
     /// Leaves the number of pods as it is to an autoscaler. A field that its last manager applies no more falls back to
     /// its default, which is one pod; so another manager of ours takes it first and keeps it until the autoscaler sets it
     /// (server-side apply, "Transferring ownership").
-    async fn hand_over(&self, id: &ObjectId, seen: &Seen) -> Result<(), Error> {
+    async fn hand_over(&self, id: &ObjectId, seen: &ObservedObject) -> Result<(), Error> {
         let Some(replicas) = seen.object.pointer(REPLICAS) else {
             return Ok(());
         };
@@ -289,7 +289,7 @@ impl Writer {
 
     /// Asks the API server for what is to take an object's place: whether it would be another than the one that is there. A
     /// webhook that has made that what it is does so again, and each time it would lose its address for nothing.
-    async fn would_be_another(&self, id: &ObjectId, object: &Object, seen: &Seen) -> Result<bool, Fault> {
+    async fn would_be_another(&self, id: &ObjectId, object: &Object, seen: &ObservedObject) -> Result<bool, Fault> {
         let parameters = PostParams {
             dry_run: true,
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -298,7 +298,7 @@ impl Writer {
         let asked = probe(seen, object);
         let probe = DynamicObject::deserialize(&asked).map_err(|error| failed(&Error::SerdeError(error)))?;
         match self.api(id).create(&parameters, &probe).await {
-            Ok(made) => Ok(is_another(seen, &Seen::new(id.kind, made), &asked)),
+            Ok(made) => Ok(is_another(seen, &ObservedObject::new(id.kind, made), &asked)),
             Err(mut error) => {
                 if let Error::Api(status) = &mut error {
                     status.message = said_of_wanted(&status.message, &id.name);
@@ -308,7 +308,7 @@ impl Writer {
         }
     }
 
-    pub(super) async fn delete(&mut self, id: &ObjectId, seen: &Seen) -> Result<(), Fault> {
+    pub(super) async fn delete(&mut self, id: &ObjectId, seen: &ObservedObject) -> Result<(), Fault> {
         let precise = Preconditions {
             uid: Some(seen.uid.clone()),
             resource_version: None,

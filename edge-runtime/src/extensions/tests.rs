@@ -255,7 +255,7 @@ async fn what_failed_is_asked_again_and_what_is_answered_is_told_once() {
     let metrics = Arc::new(Metrics::default());
     let _task = Task::spawn("extensions", |stop| run(questions, world, Arc::clone(&metrics), stop));
     let key = question().key();
-    let one = Asked {
+    let one = PendingQuestion {
         number: 7,
         question: Arc::new(question()),
     };

@@ -47,7 +47,7 @@ pub use folder::{RuntimeFolder, StateFolder};
 use process::Process;
 use questions::WaitFor;
 use record::Record;
-use supervise::{Supervisor, Wanted};
+use supervise::{ProcessSpec, Supervisor};
 
 /// The field and the flag that name the proxy's binary, for messages.
 pub(crate) const BINARY_FIELD: &str = "provider.custom.infrastructure.host.proxyBinary (or --proxy-binary)";
@@ -137,7 +137,7 @@ pub struct BootstrapInput<'a> {
 
 /// What is told of the processes, each by its fleet.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Outputs {
     /// How they do, for statuses.
     pub reports: Arc<watch::Sender<Option<Reports>>>,
     /// Where they answer.
@@ -153,17 +153,17 @@ pub async fn run(
     mut settings: watch::Receiver<Arc<HostSettings>>,
     folder: RuntimeFolder,
     mut published: watch::Receiver<Option<Arc<Published>>>,
-    told: Told,
+    outputs: Outputs,
     metrics: Arc<Metrics>,
     mut stop: Stop,
 ) {
-    told.reports.send_replace(Some(Reports::new()));
+    outputs.reports.send_replace(Some(Reports::new()));
     let mut fleets = Fleets {
         settings: Arc::clone(&settings.borrow_and_update()),
         left: Process::adopt_all(folder.path()),
         unread: BTreeSet::new(),
         folder,
-        told,
+        outputs,
         metrics,
         running: BTreeMap::new(),
         supervisors: JoinSet::new(),
@@ -189,8 +189,8 @@ pub async fn run(
             fleets.ended(ended);
         }
     }
-    fleets.told.reports.send_replace(None);
-    fleets.told.admins.send_replace(AdminAddresses::new());
+    fleets.outputs.reports.send_replace(None);
+    fleets.outputs.admins.send_replace(AdminAddresses::new());
 }
 
 /// The processes that serve for the controller whose runtime folder this is.
@@ -208,7 +208,7 @@ struct Fleets {
     left: Vec<Process>,
     /// Fleets of such processes whose Gateways may be among what can't be read.
     unread: BTreeSet<FleetKey>,
-    told: Told,
+    outputs: Outputs,
     metrics: Arc<Metrics>,
     running: BTreeMap<FleetKey, Running>,
     /// Supervisors, those of fleets that are gone included.
@@ -227,7 +227,7 @@ enum Leaving {
 /// The supervisor of a fleet.
 struct Running {
     id: Id,
-    wanted: watch::Sender<Option<Wanted>>,
+    wanted: watch::Sender<Option<ProcessSpec>>,
 }
 
 impl Fleets {
@@ -280,7 +280,7 @@ impl Fleets {
             let Some(infra) = fleet.infra.clone().or(known) else {
                 continue;
             };
-            let new = Wanted {
+            let new = ProcessSpec {
                 infra,
                 settings: Arc::clone(&self.settings),
             };
@@ -291,11 +291,11 @@ impl Fleets {
         }
     }
 
-    fn start(&mut self, key: &FleetKey, wanted: Wanted) {
+    fn start(&mut self, key: &FleetKey, wanted: ProcessSpec) {
         let left = self.left.extract_if(.., |process| process.fleet() == key).collect();
         let reporter = Reporter {
             key: key.clone(),
-            told: self.told.clone(),
+            outputs: self.outputs.clone(),
         };
         let (sender, receiver) = watch::channel(Some(wanted.clone()));
         let supervisor = Supervisor::new(wanted, reporter, Arc::clone(&self.metrics), left);
@@ -335,10 +335,10 @@ impl Fleets {
         } else if let Ok((_, key)) = ended
             && !self.running.contains_key(&key)
         {
-            self.told
+            self.outputs
                 .admins
                 .send_if_modified(|admins| admins.remove(&key).is_some());
-            self.told
+            self.outputs
                 .reports
                 .send_if_modified(|reports| reports.as_mut().is_some_and(|reports| reports.remove(&key).is_some()));
         }
@@ -346,7 +346,7 @@ impl Fleets {
 }
 
 /// Says whether something about a fleet's process, or about where it is reached, may have changed.
-fn follow_one(old: &mut Option<Wanted>, new: Wanted) -> bool {
+fn follow_one(old: &mut Option<ProcessSpec>, new: ProcessSpec) -> bool {
     let differs = old.as_ref().is_none_or(|old| {
         !Arc::ptr_eq(&old.settings, &new.settings)
             || old.infra.name != new.infra.name
@@ -361,7 +361,7 @@ fn follow_one(old: &mut Option<Wanted>, new: Wanted) -> bool {
 #[derive(Debug)]
 struct Reporter {
     key: FleetKey,
-    told: Told,
+    outputs: Outputs,
 }
 
 impl Reporter {
@@ -373,11 +373,11 @@ impl Reporter {
             asked: reach::asked(infra),
         };
         // First, so that whoever hears of a proxy that runs can find it.
-        self.told.admins.send_if_modified(|admins| match admin {
+        self.outputs.admins.send_if_modified(|admins| match admin {
             Some(admin) => admins.insert(self.key.clone(), admin) != Some(admin),
             None => admins.remove(&self.key).is_some(),
         });
-        self.told.reports.send_if_modified(|reports| {
+        self.outputs.reports.send_if_modified(|reports| {
             let reports = reports.get_or_insert_default();
             if reports.get(&self.key) == Some(&report) {
                 return false;

@@ -11,15 +11,15 @@ fn question(protocol: PortProtocol, number: u16) -> MachinePort {
     }
 }
 
-fn asked(port: MachinePort) -> Wanted {
-    Wanted {
+fn asked(port: MachinePort) -> QuestionChanges {
+    QuestionChanges {
         added: vec![Question::Port(port)],
         removed: Vec::new(),
     }
 }
 
-fn dropped(port: MachinePort) -> Wanted {
-    Wanted {
+fn dropped(port: MachinePort) -> QuestionChanges {
+    QuestionChanges {
         added: Vec::new(),
         removed: vec![Question::Port(port)],
     }

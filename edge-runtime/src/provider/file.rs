@@ -9,7 +9,7 @@
 use crate::{
     due,
     error::describe,
-    state::{Batch, Coverage, Findings, Input, Place, ProviderName},
+    state::{Batch, Coverage, Findings, Input, ProviderName, SourceLocation},
     task::Stop,
     watch::{FolderWatch, LOOK_EVERY, Patience, Timing, Waits, settled},
 };
@@ -46,7 +46,7 @@ pub const NAME: ProviderName = ProviderName("file");
 
 /// What is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FileSources {
     /// Files, and folders.
     pub paths: Arc<[PathBuf]>,
     /// Kinds beside ours.
@@ -56,7 +56,7 @@ pub struct Wanted {
 /// Follows the files that are wanted until asked to stop. After the first look it is synced, whatever was found; when
 /// something can't be read it says so, and again when everything can.
 pub async fn run(
-    mut wanted: watch::Receiver<Wanted>,
+    mut wanted: watch::Receiver<FileSources>,
     world: mpsc::Sender<Input>,
     findings: watch::Sender<Findings>,
     mut stop: Stop,
@@ -68,7 +68,7 @@ pub async fn run(
     let mut since = Instant::now();
     let mut told = None;
     loop {
-        let Wanted { paths: roots, custom } = wanted.borrow_and_update().clone();
+        let FileSources { paths: roots, custom } = wanted.borrow_and_update().clone();
         reader.follow_kinds(custom);
         let mut look;
         let waits = patience.waits(Instant::now());
@@ -183,7 +183,7 @@ struct Look {
     listing: Listing,
     changes: Vec<Change>,
     /// They go with changes: alone they say nothing new about an object.
-    places: Vec<(ObjectKey, Option<Place>)>,
+    places: Vec<(ObjectKey, Option<SourceLocation>)>,
     findings: Vec<LoadFinding>,
     n_objects: usize,
     /// Files that held objects and are empty now; whether that is meant is not known yet.

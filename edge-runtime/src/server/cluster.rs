@@ -238,7 +238,7 @@ fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
     };
     ClusterTerms {
         rendering: Rendering {
-            terms: edge_infra::Terms {
+            terms: edge_infra::Installation {
                 controller_name: Arc::clone(&settings.controller_name),
                 controller_namespace: Arc::clone(&settings.controller_namespace),
                 dns_domain: Arc::clone(&settings.dns_domain),

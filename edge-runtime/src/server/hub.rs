@@ -16,7 +16,7 @@ use crate::{
     },
     status::Sources,
     task::{Supervision, Task},
-    world::{self, Outputs, Pace, Terms},
+    world::{self, Outputs, Pace, WorldConfig},
     xds_server::{
         self, Authorizer, Shared,
         limits::{self, Domains},
@@ -86,7 +86,7 @@ impl Hub {
             rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
         };
-        let terms = Terms {
+        let terms = WorldConfig {
             settings: config.settings.clone(),
             providers,
             pace,

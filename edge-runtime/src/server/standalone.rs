@@ -8,7 +8,7 @@ use crate::{
     Error,
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
-    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder, StateFolder, Told},
+    infra::host::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file,
     state::{Batch, Input, ProviderName},
     status,
@@ -100,7 +100,7 @@ pub(super) struct Running {
     leaving: StopSource,
     files: Task,
     proxies: Option<HostTask>,
-    wanted: watch::Sender<file::Wanted>,
+    wanted: watch::Sender<file::FileSources>,
     at_stop: AtStop,
     issuer: Issuer,
     xds: SocketAddr,
@@ -219,13 +219,13 @@ impl Running {
         let settings = self.settings(standalone, self.at_stop);
         let (settings, followed) = watch::channel(Arc::new(settings));
         let published = hub.published.clone();
-        let told = Told {
+        let outputs = Outputs {
             reports: Arc::clone(&hub.reports),
             admins: Arc::clone(&hub.admins),
         };
         let metrics = Arc::clone(&hub.metrics);
         let task = Task::vital("host infrastructure", &hub.supervision, |stop| {
-            host::run(followed, folder, published, told, metrics, stop)
+            host::run(followed, folder, published, outputs, metrics, stop)
         });
         HostTask { settings, task }
     }
@@ -248,8 +248,8 @@ impl Running {
 }
 
 /// What the file provider reads.
-fn wanted(standalone: &Standalone) -> file::Wanted {
-    file::Wanted {
+fn wanted(standalone: &Standalone) -> file::FileSources {
+    file::FileSources {
         paths: Arc::clone(&standalone.paths),
         custom: Arc::clone(&standalone.custom),
     }

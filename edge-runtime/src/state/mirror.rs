@@ -13,7 +13,7 @@ use std::{
 
 /// The status that an object carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedStatus {
     /// Tells this state of the object from others: what is written on top of another is refused.
     pub version: Arc<str>,
     /// The status as JSON; a tree takes ten times the memory.
@@ -60,7 +60,7 @@ pub struct Mirror(Board<Image>);
 /// What stands in a [`Mirror`].
 #[derive(Debug, Default)]
 pub struct Image {
-    seen: BTreeMap<ObjectKey, Seen>,
+    seen: BTreeMap<ObjectKey, ObservedStatus>,
     malformed: BTreeMap<ObjectKey, Arc<Malformed>>,
 }
 
@@ -70,7 +70,7 @@ pub struct Sight {
     /// The object.
     pub key: ObjectKey,
     /// Its status; `None`: the object is gone.
-    pub seen: Option<Seen>,
+    pub seen: Option<ObservedStatus>,
     /// Why it can't be read, if it can't.
     pub malformed: Option<Malformed>,
 }
@@ -86,7 +86,7 @@ impl Mirror {
 
     /// Takes note of what an object carries after a write of ours on top of a version, before it comes back. If the
     /// object is known at another version by now, that one is at least as new: nobody can have written in between.
-    pub fn wrote(&self, key: &ObjectKey, base: &str, seen: Seen) {
+    pub fn wrote(&self, key: &ObjectKey, base: &str, seen: ObservedStatus) {
         self.0.change(|image, _| {
             if let Some(known) = image.seen.get_mut(key)
                 && &*known.version == base
@@ -108,7 +108,7 @@ impl Mirror {
     }
 
     /// What an object carries.
-    pub fn seen(&self, key: &ObjectKey) -> Option<Seen> {
+    pub fn seen(&self, key: &ObjectKey) -> Option<ObservedStatus> {
         self.0.read(|image| image.seen.get(key).cloned())
     }
 
@@ -128,7 +128,7 @@ impl Image {
     fn put(&mut self, sight: Sight) -> Option<ObjectKey> {
         let Sight { key, seen, malformed } = sight;
         let is_same_reading = self.malformed.get(&key).map(|known| &**known) == malformed.as_ref();
-        let carried = |seen: &'_ Seen| (seen.status.clone(), seen.finalizers.clone());
+        let carried = |seen: &'_ ObservedStatus| (seen.status.clone(), seen.finalizers.clone());
         let is_same_status = self.seen.get(&key).map(carried) == seen.as_ref().map(carried);
         match malformed {
             Some(malformed) => drop(self.malformed.insert(key.clone(), Arc::new(malformed))),
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_has_come_since_a_write_isnt_forgotten_for_it() {
         let (mirror, key) = (Mirror::default(), ObjectKey::new(Kind::Gateway, "ns", "gw"));
-        let seen = |version: &str| Seen {
+        let seen = |version: &str| ObservedStatus {
             version: version.into(),
             status: Some(format!("{{\"of\":{version}}}").into()),
             finalizers: None,

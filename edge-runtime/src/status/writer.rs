@@ -11,8 +11,8 @@ use super::{
     Sources,
     book::{Book, Effective},
     document::Document,
+    faults::{News, StandingFaults},
     now,
-    told::{News, Told},
 };
 use crate::{
     cluster::{
@@ -21,7 +21,7 @@ use crate::{
     },
     due,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{Finalizers, Leadership, Ledger, Mirror, Published, Rejections, Seen},
+    state::{Finalizers, Leadership, Ledger, Mirror, ObservedStatus, Published, Rejections},
     task::Stop,
 };
 use edge_translate::{api::ObjectKey, status::StatusBody};
@@ -126,9 +126,9 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
 /// How a write ended.
 enum Outcome {
     /// The object carries this now.
-    Written(Seen),
+    Written(ObservedStatus),
     /// Somebody else has written meanwhile: the object carries this.
-    Stale(Seen),
+    Stale(ObservedStatus),
     /// There is no such object.
     Gone,
     /// It couldn't be written, and trying again is of no use.
@@ -171,7 +171,7 @@ struct Writer {
     ledger: Arc<Ledger>,
     metrics: Arc<Metrics>,
     book: Book,
-    told: Told,
+    told: StandingFaults,
     events: Events,
     rejections: Rejections,
     leadership: Leadership,
@@ -203,7 +203,7 @@ impl Writer {
             ledger: Arc::clone(&sources.ledger),
             metrics,
             book,
-            told: Told::default(),
+            told: StandingFaults::default(),
             rejections: Rejections::new(),
             leadership: Leadership::Following,
             is_published: false,
@@ -519,9 +519,9 @@ fn is_final(error: &Error) -> bool {
 }
 
 /// What an object carries.
-fn seen(key: &ObjectKey, object: &DynamicObject) -> Seen {
+fn seen(key: &ObjectKey, object: &DynamicObject) -> ObservedStatus {
     let status = object.data.get("status").filter(|status| status.is_object());
-    Seen {
+    ObservedStatus {
         version: object.metadata.resource_version.as_deref().unwrap_or_default().into(),
         status: status.map(|status| status.to_string().into()),
         finalizers: Finalizers::of(key.kind, &object.metadata),

@@ -1,7 +1,7 @@
 //! The clock, as far as translation asks for it: the time is told before every translation, and when a time that was
 //! asked for has come there is another.
 
-use edge_translate::{Fact, Question, Wanted, api::Timestamp};
+use edge_translate::{Fact, Question, QuestionChanges, api::Timestamp};
 use jiff::Timestamp as Moment;
 use std::{collections::BTreeSet, ops::Bound, time::Duration};
 
@@ -24,7 +24,7 @@ impl Clock {
     }
 
     /// Takes down what is asked and no longer asked.
-    pub(super) fn follow(&mut self, wanted: &Wanted) {
+    pub(super) fn follow(&mut self, wanted: &QuestionChanges) {
         let is_time = |question: &&Question| matches!(question, Question::Time(_));
         self.asked.extend(wanted.added.iter().filter(is_time).cloned());
         for question in &wanted.removed {
@@ -69,7 +69,7 @@ mod tests {
             panic!("a clock tells the time");
         };
         let at = |seconds: i64| Question::Time(Timestamp(told.0 + seconds));
-        let mut wanted = Wanted {
+        let mut wanted = QuestionChanges {
             added: vec![at(-10), at(2), at(100_000)],
             removed: vec![],
         };
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!((clock.wait(), clock.is_due()), (Some(LONGEST), false));
         // Told long ago: what came since is due.
         clock.told = Some(Timestamp(told.0 - 100));
-        clock.follow(&Wanted {
+        clock.follow(&QuestionChanges {
             added: vec![at(-10)],
             removed: vec![],
         });

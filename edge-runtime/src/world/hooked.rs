@@ -16,7 +16,7 @@ use edge_translate::{
     config::extension::{ExtensionManager, ExtensionTls},
 };
 use edge_xds::{
-    hooks::{Answers, Applied, Cause, Held, Hooked, Hooks, Outcome, QuestionKey, Shown},
+    hooks::{Answers, Applied, Cause, HeldResource, Hooked, Hooks, Outcome, QuestionKey, Shown},
     snapshot::Snapshot,
 };
 use std::{
@@ -170,7 +170,7 @@ impl Hooking {
                 is_pending: is_unanswered,
             } = hooked.apply(built, &shown.shown, &self.hooks, &mut self.answers);
             is_pending |= is_unanswered;
-            let is_out_of_reach = |held: &Held| held.problem.cause == Cause::Unreachable;
+            let is_out_of_reach = |held: &HeldResource| held.problem.cause == Cause::Unreachable;
             must_wait |= is_unanswered || held.iter().any(is_out_of_reach);
             self.held.extend(rejections(key, held));
             looks.push((key.clone(), Arc::clone(served), snapshot, is_unanswered));
@@ -234,7 +234,7 @@ impl Hooking {
     }
 }
 
-fn rejections(fleet: &FleetKey, held: Vec<Held>) -> impl Iterator<Item = (RejectionKey, Rejection)> {
+fn rejections(fleet: &FleetKey, held: Vec<HeldResource>) -> impl Iterator<Item = (RejectionKey, Rejection)> {
     held.into_iter().enumerate().map(move |(n, held)| {
         let key = RejectionKey {
             from: KeptFrom::Extension(fleet.clone(), n),

@@ -59,7 +59,7 @@ impl Rig {
             rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
         };
-        let terms = Terms {
+        let terms = WorldConfig {
             settings,
             providers: providers.iter().copied().collect(),
             pace,

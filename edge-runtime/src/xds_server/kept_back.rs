@@ -7,7 +7,7 @@ use crate::state::{KeptFrom, Published, Refuser, Rejection, RejectionKey, Reject
 use edge_ir::FleetKey;
 use edge_xds::{
     delta,
-    quarantine::{Held, Quarantine},
+    quarantine::{Quarantine, QuarantinedPart},
     snapshot::{ResourceType, Snapshot},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -37,7 +37,7 @@ impl KeptBack {
     }
 
     /// Keeps parts back from a fleet, as far as they are still in its snapshot.
-    pub(super) fn hold(&self, fleet: &FleetKey, held: Vec<Held>, snapshot: &Snapshot) {
+    pub(super) fn hold(&self, fleet: &FleetKey, held: Vec<QuarantinedPart>, snapshot: &Snapshot) {
         self.change(fleet, |quarantine| {
             held.into_iter().for_each(|held| quarantine.hold(held));
             quarantine.release(snapshot);
@@ -102,7 +102,7 @@ impl Drop for KeptBack {
     }
 }
 
-fn rejection(fleet: &FleetKey, n: usize, held: &Held) -> (RejectionKey, Rejection) {
+fn rejection(fleet: &FleetKey, n: usize, held: &QuarantinedPart) -> (RejectionKey, Rejection) {
     let key = RejectionKey {
         from: KeptFrom::Fleet(fleet.clone(), n),
         kind: ResourceType::Routes,

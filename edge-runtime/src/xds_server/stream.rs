@@ -20,7 +20,7 @@ use crate::{
 use edge_ir::{FleetKey, Origin};
 use edge_xds::{
     delta::{self, Action},
-    quarantine::{Held, Quarantine},
+    quarantine::{Quarantine, QuarantinedPart},
     snapshot::ResourceType,
 };
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
@@ -354,7 +354,7 @@ impl Session {
     }
 
     /// Keeps parts of route tables back from all proxies of the fleet.
-    fn quarantine(&self, held: Vec<Held>) {
+    fn quarantine(&self, held: Vec<QuarantinedPart>) {
         for held in &held {
             let reason = delta::reason(&held.detail, &held.table);
             let from = list(&held.origins);

@@ -11,7 +11,7 @@ use edge_ir::PortProtocol;
 
 /// What of the outside is asked for: a [`Question`](crate::Question), with its texts as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Asked {
+pub(crate) enum QuestionKey {
     /// When this time has come.
     Time(Timestamp),
     /// Who holds a port.
@@ -39,7 +39,7 @@ pub(crate) enum Key {
     /// Which policies point at an object that is no route.
     Covers(Kind, Id),
     /// What the outside says.
-    Fact(Asked),
+    Fact(QuestionKey),
     /// Which patches of a fleet could not be applied.
     Patched(FleetId),
     // Indexes, kept from the values of units.

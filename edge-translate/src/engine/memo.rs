@@ -79,7 +79,7 @@ enum State {
 pub(crate) struct Memo<K, V> {
     /// Where the node of a key is. Keys stay in their nodes, which whoever looks for them touches anyway: without them
     /// the index of fifty thousand nodes fits into the cache of a core.
-    index: HashTable<Place>,
+    index: HashTable<IndexEntry>,
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
@@ -91,12 +91,12 @@ pub(crate) struct Memo<K, V> {
 }
 
 /// A node's place, and the hash of its key, by which most other nodes are told apart without looking at them.
-struct Place {
+struct IndexEntry {
     hash: u32,
     id: NodeId,
 }
 
-impl Place {
+impl IndexEntry {
     /// The hash as the index wants it: it takes bits from both ends.
     fn hash(&self) -> u64 {
         spread(self.hash)
@@ -114,18 +114,18 @@ fn spread(hash: u32) -> u64 {
 /// What a unit is given to read through.
 pub(crate) struct Reads<'a, K, V> {
     memo: &'a Memo<K, V>,
-    seen: RefCell<Seen<K>>,
+    seen: RefCell<ReadLog<K>>,
 }
 
 /// What a unit read, in order and as often as it did.
-struct Seen<K> {
+struct ReadLog<K> {
     /// What has a node: no second look-up when the reads are linked.
     known: SmallVec<[NodeId; 16]>,
     /// What nobody asked for before.
     new: Vec<K>,
 }
 
-impl<K> Default for Seen<K> {
+impl<K> Default for ReadLog<K> {
     fn default() -> Self {
         Self {
             known: SmallVec::new(),
@@ -242,7 +242,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     fn find(&self, key: &K) -> Option<NodeId> {
         let hash = hash_of(key);
-        let is_it = |place: &Place| place.hash == hash && self.node(place.id).is_some_and(|n| n.key == *key);
+        let is_it = |place: &IndexEntry| place.hash == hash && self.node(place.id).is_some_and(|n| n.key == *key);
         self.index.find(spread(hash), is_it).map(|place| place.id)
     }
 
@@ -271,12 +271,12 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             n_readers: 0,
             state: State::Input,
         };
-        let place = Place {
+        let place = IndexEntry {
             hash: hash_of(&key),
             id: self.slot(node),
         };
         let id = place.id;
-        self.index.insert_unique(place.hash(), place, Place::hash);
+        self.index.insert_unique(place.hash(), place, IndexEntry::hash);
         id
     }
 
@@ -377,7 +377,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             seen: RefCell::default(),
         };
         let given = unit(&reads);
-        let Seen { mut known, new } = reads.seen.into_inner();
+        let ReadLog { mut known, new } = reads.seen.into_inner();
         debug_assert!(
             self.reads_earlier_stages(id, &known, &new),
             "a unit may only read stages before its own"
@@ -498,7 +498,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             self.free.retain(|id| *id < end);
             self.free.shrink_to_fit();
             self.nodes.shrink_to_fit();
-            self.index.shrink_to_fit(Place::hash);
+            self.index.shrink_to_fit(IndexEntry::hash);
         }
     }
 }

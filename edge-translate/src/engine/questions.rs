@@ -5,11 +5,11 @@
 
 use super::{
     Translator,
-    key::{Asked, Key},
+    key::{Key, QuestionKey},
 };
 use crate::{
     api::Timestamp,
-    fact::{Fact, Question, Wanted},
+    fact::{Fact, Question, QuestionChanges},
     name::FleetId,
 };
 use std::{
@@ -30,21 +30,21 @@ impl Translator {
             }
             // What nobody asks would be out of date by the time that somebody does.
             Fact::Port(port, holder) => {
-                let asked = Asked::Port(port);
+                let asked = QuestionKey::Port(port);
                 if self.asked.contains(&asked) && self.world.set_port_holder(port, holder) {
                     self.memo.touch(Key::Fact(asked));
                 }
             }
             Fact::Module(wanted, found) => {
                 let module = self.world.module_id(&wanted);
-                let asked = Asked::Module(module);
+                let asked = QuestionKey::Module(module);
                 if self.asked.contains(&asked) && self.world.set_module(module, Some(found)) {
                     self.memo.touch(Key::Fact(asked));
                 }
             }
             Fact::Document(url, fetched) => {
                 let url = self.world.sym(&url);
-                let asked = Asked::Document(url);
+                let asked = QuestionKey::Document(url);
                 if self.asked.contains(&asked) && self.world.set_document(url, Some(fetched)) {
                     self.memo.touch(Key::Fact(asked));
                 }
@@ -54,12 +54,12 @@ impl Translator {
 
     fn learn_time(&mut self, now: Timestamp) {
         let was = self.world.set_now(now);
-        let turned: Vec<Asked> = match was {
+        let turned: Vec<QuestionKey> = match was {
             None => self.asked.iter().copied().filter(is_time).collect(),
             Some(was) if was == now => return,
             Some(was) => {
                 let (before, after) = (was.min(now), was.max(now));
-                let between = (Excluded(Asked::Time(before)), Included(Asked::Time(after)));
+                let between = (Excluded(QuestionKey::Time(before)), Included(QuestionKey::Time(after)));
                 self.asked.range(between).copied().collect()
             }
         };
@@ -69,9 +69,9 @@ impl Translator {
     }
 
     /// What came up and what went since the last translation.
-    pub(super) fn wanted(&mut self) -> Wanted {
-        let turned: BTreeSet<Asked> = self.memo.take_turned().into_iter().filter_map(asked).collect();
-        let mut wanted = Wanted::default();
+    pub(super) fn wanted(&mut self) -> QuestionChanges {
+        let turned: BTreeSet<QuestionKey> = self.memo.take_turned().into_iter().filter_map(asked).collect();
+        let mut wanted = QuestionChanges::default();
         for asked in turned {
             if self.memo.holds(Key::Fact(asked)) {
                 if self.asked.insert(asked) {
@@ -88,21 +88,21 @@ impl Translator {
     }
 
     /// Forgets an answer that nobody asks for any more.
-    fn forget(&mut self, asked: Asked) {
+    fn forget(&mut self, asked: QuestionKey) {
         match asked {
-            Asked::Time(_) => {}
-            Asked::Port(port) => _ = self.world.set_port_holder(port, None),
-            Asked::Document(url) => _ = self.world.set_document(url, None),
-            Asked::Module(module) => _ = self.world.set_module(module, None),
+            QuestionKey::Time(_) => {}
+            QuestionKey::Port(port) => _ = self.world.set_port_holder(port, None),
+            QuestionKey::Document(url) => _ = self.world.set_document(url, None),
+            QuestionKey::Module(module) => _ = self.world.set_module(module, None),
         }
     }
 
-    fn question(&self, asked: Asked) -> Question {
+    fn question(&self, asked: QuestionKey) -> Question {
         match asked {
-            Asked::Time(time) => Question::Time(time),
-            Asked::Port(port) => Question::Port(port),
-            Asked::Document(url) => Question::Document(self.world.text(url)),
-            Asked::Module(module) => Question::Module(self.world.wanted_module(module)),
+            QuestionKey::Time(time) => Question::Time(time),
+            QuestionKey::Port(port) => Question::Port(port),
+            QuestionKey::Document(url) => Question::Document(self.world.text(url)),
+            QuestionKey::Module(module) => Question::Module(self.world.wanted_module(module)),
         }
     }
 
@@ -112,11 +112,11 @@ impl Translator {
     }
 }
 
-fn is_time(asked: &Asked) -> bool {
-    matches!(asked, Asked::Time(_))
+fn is_time(asked: &QuestionKey) -> bool {
+    matches!(asked, QuestionKey::Time(_))
 }
 
-fn asked(key: Key) -> Option<Asked> {
+fn asked(key: Key) -> Option<QuestionKey> {
     match key {
         Key::Fact(asked) => Some(asked),
         _ => None,

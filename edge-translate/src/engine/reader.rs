@@ -3,7 +3,7 @@
 use super::{
     faults::Faults,
     index::{HostRoutes, Index, RoutePolicy},
-    key::{Asked, Key},
+    key::{Key, QuestionKey},
     memo::Reads,
     unit::Subject,
     value::Value,
@@ -12,9 +12,9 @@ use crate::{
     api::{self, CustomObject, Kind, LocalObjectRef, Object, ParentReference, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
-        Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, Held,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId,
         HostId, Id, ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember,
-        SocketId, Sym, Target,
+        SocketId, Sym, TableRef, Target,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -314,27 +314,27 @@ impl<'a> Reader<'a> {
 
     /// Whether a time has come; none while nobody told us the time.
     pub(crate) fn has_come(&self, time: Timestamp) -> Option<bool> {
-        self.reads.note(Key::Fact(Asked::Time(time)));
+        self.reads.note(Key::Fact(QuestionKey::Time(time)));
         self.world.now().map(|now| now >= time)
     }
 
     /// Who else holds a port of the machine; none while nobody told us of one.
     pub(crate) fn port_holder(&self, port: MachinePort) -> Option<&'a Arc<str>> {
-        self.reads.note(Key::Fact(Asked::Port(port)));
+        self.reads.note(Key::Fact(QuestionKey::Port(port)));
         self.world.port_holder(port)
     }
 
     /// What stands at a URL; none while nobody told us.
     pub(crate) fn document(&self, url: &str) -> Option<&'a Fetched> {
         let url = self.sym(url);
-        self.reads.note(Key::Fact(Asked::Document(url)));
+        self.reads.note(Key::Fact(QuestionKey::Document(url)));
         self.world.document(url)
     }
 
     /// What came of fetching a Wasm module; none while nobody told us.
     pub(crate) fn module(&self, wanted: WantedModule) -> Option<&'a FoundModule> {
         let module = self.world.module_id(&Arc::new(wanted));
-        self.reads.note(Key::Fact(Asked::Module(module)));
+        self.reads.note(Key::Fact(QuestionKey::Module(module)));
         self.world.module(module)
     }
 
@@ -468,7 +468,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What is said of endpoints besides their addresses.
-    pub(crate) fn placement(&self, id: PlacementId) -> Held<'a, Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> TableRef<'a, Placement> {
         self.world.placement(id)
     }
 

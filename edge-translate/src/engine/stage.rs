@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const AT_A_TIME: usize = 1 << 14;
 
 /// What a unit gave, and what it said if it broke down.
-type Told = (Ran<Key, Value>, Option<String>);
+type UnitResult = (Ran<Key, Value>, Option<String>);
 
 impl Translator {
     /// Runs what is due of a stage.
@@ -43,7 +43,7 @@ impl Translator {
     fn run_many(&mut self, stage: usize) {
         let due = self.memo.take_due(stage, AT_A_TIME);
         let shared = &*self;
-        let run = |share: &[NodeId]| -> Vec<Option<(Key, Told)>> {
+        let run = |share: &[NodeId]| -> Vec<Option<(Key, UnitResult)>> {
             let told = share.iter().map(|id| {
                 let key = shared.memo.key(*id)?;
                 Some((key, shared.run(*id, key)))
@@ -60,7 +60,7 @@ impl Translator {
 
     /// Runs a unit over what is there. Nothing that it can reach is left half done: it only reads, and what it interns
     /// stays true.
-    fn run(&self, id: NodeId, key: Key) -> Told {
+    fn run(&self, id: NodeId, key: Key) -> UnitResult {
         let mut fault = None;
         let ran = self.memo.run(id, |reads| {
             let reader = Reader {
@@ -87,7 +87,7 @@ impl Translator {
         (ran, fault)
     }
 
-    fn take_in(&mut self, id: NodeId, key: Key, (ran, fault): Told) {
+    fn take_in(&mut self, id: NodeId, key: Key, (ran, fault): UnitResult) {
         self.runs.count(key);
         let outcome = self.memo.take_in(id, ran);
         self.keep_faults(key, fault);

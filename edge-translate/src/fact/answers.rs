@@ -1,6 +1,8 @@
 //! Answers from what somebody has at hand, for those who fetch nothing.
 
-use super::{Fact, Fetched, FoundModule, ImageReference, Module, ModuleSource, Question, Wanted, WantedModule};
+use super::{
+    Fact, Fetched, FoundModule, ImageReference, Module, ModuleSource, Question, QuestionChanges, WantedModule,
+};
 use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +17,7 @@ impl Answers {
     }
 
     /// Answers to those questions that can be answered.
-    pub fn to(&self, wanted: &Wanted) -> Vec<Fact> {
+    pub fn to(&self, wanted: &QuestionChanges) -> Vec<Fact> {
         wanted
             .added
             .iter()

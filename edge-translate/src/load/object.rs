@@ -26,16 +26,22 @@ pub(crate) struct Read {
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// The namespace of objects that name none, and kinds beside ours that are read.
-pub(crate) type Terms<'a> = (&'a Arc<str>, &'a [CustomKind]);
+/// How objects are read.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOptions<'a> {
+    /// The namespace of objects that name none.
+    pub(crate) namespace: &'a Arc<str>,
+    /// Kinds beside ours that are read.
+    pub(crate) custom_kinds: &'a [CustomKind],
+}
 
 /// What is said of a document that can't be a resource.
 pub(crate) const NO_RESOURCE: &str = "a document must be one resource: a mapping with apiVersion, kind and metadata";
 
 /// The objects of a tree: one, or the items of a list.
-pub(crate) fn objects(root: &Node<'_>, terms: Terms<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+pub(crate) fn objects(root: &Node<'_>, options: ReadOptions<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
     resources(root, &mut |resource: &Node<'_>| match resource.data {
-        Data::Map(_) => sink(resource, object(resource, terms)),
+        Data::Map(_) => sink(resource, object(resource, options)),
         _ => sink(resource, failed(resource.at, NO_RESOURCE)),
     });
 }
@@ -106,7 +112,11 @@ fn remark(severity: Severity, at: u32, message: impl Into<String>, object: Optio
 }
 
 /// Reads one resource; one that names no namespace gets the one given.
-pub(crate) fn object(root: &Node<'_>, (namespace, kinds): Terms<'_>) -> Read {
+pub(crate) fn object(root: &Node<'_>, options: ReadOptions<'_>) -> Read {
+    let ReadOptions {
+        namespace,
+        custom_kinds,
+    } = options;
     let required = |key: &str| match root.get(key) {
         None => Err(failed(
             root.at,
@@ -129,7 +139,9 @@ pub(crate) fn object(root: &Node<'_>, (namespace, kinds): Terms<'_>) -> Read {
     let kind = match Kind::of(group, kind_text) {
         Some(kind) => kind,
         None => {
-            let mut known = kinds.iter().filter(|k| (&*k.group, &*k.kind) == (group, kind_text));
+            let mut known = custom_kinds
+                .iter()
+                .filter(|k| (&*k.group, &*k.kind) == (group, kind_text));
             let message = match known.next() {
                 Some(kind) if *kind.version == *version => return custom(root, kind, namespace),
                 Some(kind) => format!(

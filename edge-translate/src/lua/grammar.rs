@@ -25,9 +25,9 @@ pub(super) struct Grammar<'a> {
     known: BTreeSet<String>,
 }
 
-/// What an expression that may be called or assigned to is.
+/// An expression that may be called or assigned to, as Lua's grammar calls it (`prefixexp`).
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum PrefixExpression {
     /// A path of names, `a.b.c`.
     Path(String),
     /// Something else that can be assigned to.
@@ -324,34 +324,34 @@ impl<'a> Grammar<'a> {
         let first = self.suffixed()?;
         if let Some(root) = root {
             match &first {
-                Place::Path(path) if *path == root => {}
+                PrefixExpression::Path(path) if *path == root => {}
                 _ => self.note_end(&root),
             }
         }
         if !self.is("=") && !self.is(",") {
             return match first {
-                Place::Call => Ok(()),
+                PrefixExpression::Call => Ok(()),
                 _ => Err(self.unexpected()),
             };
         }
-        let mut places = vec![first];
+        let mut prefixes = vec![first];
         while self.took(",")? {
-            places.push(self.suffixed()?);
+            prefixes.push(self.suffixed()?);
         }
-        let names = places.iter().filter_map(|place| match place {
-            Place::Path(path) => path.split('.').next().map(str::to_owned),
+        let names = prefixes.iter().filter_map(|prefix| match prefix {
+            PrefixExpression::Path(path) => path.split('.').next().map(str::to_owned),
             _ => None,
         });
         self.known.extend(names);
-        if places
+        if prefixes
             .iter()
-            .any(|place| !matches!(place, Place::Path(_) | Place::Slot))
+            .any(|prefix| !matches!(prefix, PrefixExpression::Path(_) | PrefixExpression::Slot))
         {
             return Err(self.lexer.fault("nothing can be assigned to this"));
         }
         self.expect("=")?;
         // `f = function(...)` names a function as well.
-        if let ([Place::Path(name)], true) = (places.as_slice(), self.is("function")) {
+        if let ([PrefixExpression::Path(name)], true) = (prefixes.as_slice(), self.is("function")) {
             let name = name.clone();
             self.advance()?;
             self.body(Some(name))?;
@@ -419,49 +419,49 @@ impl<'a> Grammar<'a> {
     }
 
     /// A name or something in brackets, with fields and calls behind it.
-    fn suffixed(&mut self) -> Read<Place> {
-        let mut place = if self.took("(")? {
+    fn suffixed(&mut self) -> Read<PrefixExpression> {
+        let mut prefix = if self.took("(")? {
             self.expression()?;
             self.expect(")")?;
-            Place::Value
+            PrefixExpression::Value
         } else {
-            Place::Path(self.name()?)
+            PrefixExpression::Path(self.name()?)
         };
         loop {
             match &self.token {
                 Token::Sign(".") => {
                     self.advance()?;
                     let field = self.name()?;
-                    place = match place {
-                        Place::Path(path) => Place::Path(format!("{path}.{field}")),
-                        _ => Place::Slot,
+                    prefix = match prefix {
+                        PrefixExpression::Path(path) => PrefixExpression::Path(format!("{path}.{field}")),
+                        _ => PrefixExpression::Slot,
                     };
                 }
                 Token::Sign("[") => {
                     self.advance()?;
                     self.expression()?;
                     self.expect("]")?;
-                    self.note_use(place);
-                    place = Place::Slot;
+                    self.note_use(prefix);
+                    prefix = PrefixExpression::Slot;
                 }
                 Token::Sign(":") => {
                     self.advance()?;
                     let method = self.name()?;
-                    self.note_method(&place, method);
-                    self.note_use(place);
+                    self.note_method(&prefix, method);
+                    self.note_use(prefix);
                     self.arguments()?;
-                    place = Place::Call;
+                    prefix = PrefixExpression::Call;
                 }
                 Token::Text(_) | Token::Sign("(" | "{") => {
                     let argument = self.arguments()?;
-                    if let Place::Path(path) = place {
+                    if let PrefixExpression::Path(path) = prefix {
                         self.script.calls.insert((path, argument));
                     }
-                    place = Place::Call;
+                    prefix = PrefixExpression::Call;
                 }
                 _ => {
-                    self.note_use(place.clone());
-                    return Ok(place);
+                    self.note_use(prefix.clone());
+                    return Ok(prefix);
                 }
             }
         }
@@ -481,15 +481,17 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    fn note_use(&mut self, place: Place) {
-        if let Place::Path(path) = place {
+    fn note_use(&mut self, prefix: PrefixExpression) {
+        if let PrefixExpression::Path(path) = prefix {
             self.script.uses.insert(path);
         }
     }
 
     /// A method of the first parameter of a function with a name.
-    fn note_method(&mut self, place: &Place, method: String) {
-        let Place::Path(subject) = place else { return };
+    fn note_method(&mut self, prefix: &PrefixExpression, method: String) {
+        let PrefixExpression::Path(subject) = prefix else {
+            return;
+        };
         let named = self.within.iter().rev().filter_map(|within| within.named);
         for index in named {
             let function = &mut self.script.functions[index];

@@ -4,7 +4,7 @@ use super::{
     Context, ContextId, Extension, ExtensionId, FilterSettingsId, InstanceId, ModuleId, Placement, PlacementId,
     PolicyInstance, Security, SecurityId, Surroundings, Traffic, TrafficId, Variant, VariantId,
     alike::Alike,
-    numbered::{Held, Numbered, NumberedFromNone},
+    numbered::{Numbered, NumberedFromNone, TableRef},
     table::Table,
 };
 use crate::{
@@ -142,7 +142,7 @@ impl Decisions {
     }
 
     /// The context behind a number.
-    pub(crate) fn context(&self, id: ContextId) -> Held<'_, Context> {
+    pub(crate) fn context(&self, id: ContextId) -> TableRef<'_, Context> {
         self.contexts.value(id.0)
     }
 
@@ -152,7 +152,7 @@ impl Decisions {
     }
 
     /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Held<'_, Option<PolicyInstance>> {
+    pub(crate) fn instance(&self, id: InstanceId) -> TableRef<'_, Option<PolicyInstance>> {
         self.instances.value(id.0)
     }
 
@@ -162,7 +162,7 @@ impl Decisions {
     }
 
     /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Held<'_, Extension> {
+    pub(crate) fn extension(&self, id: ExtensionId) -> TableRef<'_, Extension> {
         self.extensions.value(id.0)
     }
 
@@ -172,7 +172,7 @@ impl Decisions {
     }
 
     /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Held<'_, Security> {
+    pub(crate) fn security(&self, id: SecurityId) -> TableRef<'_, Security> {
         self.security.value(id.0)
     }
 
@@ -182,7 +182,7 @@ impl Decisions {
     }
 
     /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Held<'_, Traffic> {
+    pub(crate) fn traffic(&self, id: TrafficId) -> TableRef<'_, Traffic> {
         self.traffic.value(id.0)
     }
 
@@ -235,7 +235,7 @@ impl Decisions {
     }
 
     /// The variant behind a number.
-    pub(crate) fn variant(&self, id: VariantId) -> Held<'_, Variant> {
+    pub(crate) fn variant(&self, id: VariantId) -> TableRef<'_, Variant> {
         self.variants.value(id.0)
     }
 
@@ -251,7 +251,7 @@ impl Decisions {
     }
 
     /// What is said of endpoints.
-    pub(crate) fn placement(&self, id: PlacementId) -> Held<'_, Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> TableRef<'_, Placement> {
         self.placements.value(id.0)
     }
 
@@ -269,7 +269,7 @@ impl Decisions {
     }
 
     /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Held<'_, FilterSettings> {
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> TableRef<'_, FilterSettings> {
         self.filters.value(id.0)
     }
 

@@ -20,14 +20,14 @@ pub(super) struct Numbered<T: ?Sized> {
 
 /// A value of a table. Nobody counts who holds one that is settled: threads would wait for each other's counts.
 #[derive(Debug)]
-pub(crate) enum Held<'a, T: ?Sized> {
+pub(crate) enum TableRef<'a, T: ?Sized> {
     /// It was there when units began.
     Settled(&'a Arc<T>),
     /// It is new.
     Fresh(Arc<T>),
 }
 
-impl<T: ?Sized> Held<'_, T> {
+impl<T: ?Sized> TableRef<'_, T> {
     /// The value for whoever keeps it.
     pub(crate) fn share(self) -> Arc<T> {
         match self {
@@ -37,7 +37,7 @@ impl<T: ?Sized> Held<'_, T> {
     }
 }
 
-impl<T: ?Sized> Deref for Held<'_, T> {
+impl<T: ?Sized> Deref for TableRef<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -109,11 +109,11 @@ impl<T: ?Sized> Numbered<T> {
 
     /// Numbers come from here alone. One that doesn't is a bug, which costs the unit that has it (`engine/faults`): the
     /// default would say that no policy decides anything, and open what is protected.
-    pub(super) fn value(&self, number: u32) -> Held<'_, T> {
+    pub(super) fn value(&self, number: u32) -> TableRef<'_, T> {
         let settled = &self.settled.values;
         match settled.get(number as usize) {
-            Some(value) => Held::Settled(value),
-            None => Held::Fresh(Arc::clone(&self.fresh().values[number as usize - settled.len()])),
+            Some(value) => TableRef::Settled(value),
+            None => TableRef::Fresh(Arc::clone(&self.fresh().values[number as usize - settled.len()])),
         }
     }
 }

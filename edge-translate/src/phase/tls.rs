@@ -115,7 +115,7 @@ pub(crate) fn version(version: &Version) -> Option<TlsVersion> {
 
 /// What somebody asks of TLS towards backends. What is absent is left to whoever is asked next.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct TlsPreferences {
     min_version: Option<Version>,
     max_version: Option<Version>,
     ciphers: Vec<Arc<str>>,
@@ -125,7 +125,7 @@ pub(crate) struct Asked {
     pub(crate) alpn: Option<Vec<Arc<str>>>,
 }
 
-impl Asked {
+impl TlsPreferences {
     /// What is written.
     pub(crate) fn of(settings: &TlsSettings<'_>) -> Self {
         let protocols = |list: &[AlpnProtocol]| list.iter().map(|p| Arc::from(p.as_str())).collect();

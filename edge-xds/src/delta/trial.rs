@@ -14,7 +14,7 @@
 
 use super::hint;
 use crate::{
-    quarantine::{Form, Forms, Held, Part, host_fingerprint, origins_of, rule_fingerprint, rule_of},
+    quarantine::{Form, Forms, Part, QuarantinedPart, host_fingerprint, origins_of, rule_fingerprint, rule_of},
     snapshot::{Entry, Source},
 };
 use edge_ir::{Origin, RouteTable, VirtualHost};
@@ -40,7 +40,7 @@ pub(super) enum Step {
     /// Send this, alone.
     Try(Arc<Entry>),
     /// These parts are to be kept back, and the proxy takes the rest.
-    Found(Vec<Held>),
+    Found(Vec<QuarantinedPart>),
     /// No part of the table makes the difference.
     GaveUp,
 }
@@ -276,7 +276,7 @@ impl Trial {
     }
 
     /// What is kept back, host by host.
-    fn verdicts(&self) -> Vec<Held> {
+    fn verdicts(&self) -> Vec<QuarantinedPart> {
         let search = &self.search;
         let mut held = Vec::new();
         for host in self.table.hosts.iter() {
@@ -290,7 +290,7 @@ impl Trial {
                     continue;
                 };
                 let answers = search.level == Level::Closed || search.closed.contains(part);
-                held.push(Held {
+                held.push(QuarantinedPart {
                     table: Arc::clone(&self.target.name),
                     host: Arc::clone(&host.name),
                     rule: Some(Arc::clone(rule)),
@@ -304,11 +304,11 @@ impl Trial {
         held
     }
 
-    fn held_host(&self, host: &VirtualHost, detail: &Arc<str>) -> Held {
+    fn held_host(&self, host: &VirtualHost, detail: &Arc<str>) -> QuarantinedPart {
         // The domain comes from the listener and the routes.
         let routes = host.routes.iter().flat_map(|route| route.effect.origins.iter());
         let objects: BTreeSet<Origin> = host.origins.iter().chain(routes).cloned().collect();
-        Held {
+        QuarantinedPart {
             table: Arc::clone(&self.target.name),
             host: Arc::clone(&host.name),
             rule: None,

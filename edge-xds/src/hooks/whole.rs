@@ -1,6 +1,6 @@
 //! What services make of all that a fleet is served.
 
-use super::{Answer, Held, Question, Resources, Round, Stand, judge::name_of, made};
+use super::{Answer, HeldResource, Question, Resources, Round, Stand, judge::name_of, made};
 use crate::snapshot::{Entry, ResourceType, Section, Snapshot};
 use edge_ir::{Origin, Origins};
 use std::{
@@ -78,7 +78,7 @@ impl Whole {
                 Said::new(&snapshot, round, &resources).laid_over(snapshot, round)
             }
             (Stand::Held(problem), _) => {
-                round.held.push(Held {
+                round.held.push(HeldResource {
                     kind: ResourceType::Listener,
                     name: "all resources".into(),
                     origins: gateways(&snapshot),

@@ -79,7 +79,7 @@ const INLINE_STRING: u32 = 3;
 
 /// Where in a listener a log stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LogPoint {
     /// At the socket, for connections that no chain is for: there is nobody else to log them.
     Unmatched,
     /// Where requests and streams are handled.
@@ -88,30 +88,30 @@ pub(super) enum Place {
     Tries,
 }
 
-/// The logs of a place.
-pub(super) fn at(place: Place, logs: &Logs) -> Vec<AccessLog> {
-    match (logs, place) {
-        (Logs::Disabled, _) | (Logs::DefaultJson, Place::Tries) => Vec::new(),
-        (Logs::DefaultJson, Place::Requests | Place::Unmatched) => {
-            vec![filtered(file("/dev/stdout", &LogFormat::DefaultJson), place, &[])]
+/// The logs that are written there.
+pub(super) fn at(point: LogPoint, logs: &Logs) -> Vec<AccessLog> {
+    match (logs, point) {
+        (Logs::Disabled, _) | (Logs::DefaultJson, LogPoint::Tries) => Vec::new(),
+        (Logs::DefaultJson, LogPoint::Requests | LogPoint::Unmatched) => {
+            vec![filtered(file("/dev/stdout", &LogFormat::DefaultJson), point, &[])]
         }
         (Logs::Of(loggers), _) => {
             let stands = |logger: &&AccessLogger| match logger.scope {
-                LogScope::Everything => place != Place::Tries,
-                LogScope::Unmatched => place == Place::Unmatched,
-                LogScope::Requests => place == Place::Requests,
-                LogScope::Tries => place == Place::Tries,
+                LogScope::Everything => point != LogPoint::Tries,
+                LogScope::Unmatched => point == LogPoint::Unmatched,
+                LogScope::Requests => point == LogPoint::Requests,
+                LogScope::Tries => point == LogPoint::Tries,
             };
             let here = loggers.iter().filter(stands);
-            here.map(|logger| filtered(sink(&logger.sink), place, &logger.matches))
+            here.map(|logger| filtered(sink(&logger.sink), point, &logger.matches))
                 .collect()
         }
     }
 }
 
 /// A log with what decides which entries it gets.
-fn filtered(log: AccessLog, place: Place, matches: &[Arc<str>]) -> AccessLog {
-    let unmatched = (place == Place::Unmatched).then(|| {
+fn filtered(log: AccessLog, point: LogPoint, matches: &[Arc<str>]) -> AccessLog {
+    let unmatched = (point == LogPoint::Unmatched).then(|| {
         FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter {
             flags: vec!["NR".to_owned()],
         })

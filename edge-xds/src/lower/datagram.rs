@@ -6,7 +6,7 @@
 //! the last to the first. Clients that all send from one fixed port go to one backend together.
 
 use super::{
-    access_log::{self, Place},
+    access_log::{self, LogPoint},
     stream::{INVALID, NOBODY},
 };
 use edge_ir::{FleetSettings, StreamProxy};
@@ -52,7 +52,7 @@ pub(super) fn proxy(stream: &StreamProxy, settings: &FleetSettings) -> ListenerF
     let proxy = UdpProxyConfig {
         stat_prefix: stream.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Matcher(draw(&destinations(stream)))),
-        access_log: access_log::at(Place::Requests, &settings.access_log),
+        access_log: access_log::at(LogPoint::Requests, &settings.access_log),
         hash_policies: stream.hashes_source.then(source_ip).into_iter().collect(),
         ..Default::default()
     };

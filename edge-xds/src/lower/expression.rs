@@ -42,8 +42,8 @@ impl Numbering {
             Expression::Text(text) => constant(ConstantKind::StringValue(text.to_string())),
             Expression::Bytes(bytes) => constant(ConstantKind::BytesValue(bytes.to_vec())),
             Expression::Name(name) => ExprKind::IdentExpr(Ident { name: name.to_string() }),
-            Expression::Field(of, field) => self.select(of, field, Asked::Value),
-            Expression::Has(of, field) => self.select(of, field, Asked::Presence),
+            Expression::Field(of, field) => self.select(of, field, SelectMode::Value),
+            Expression::Has(of, field) => self.select(of, field, SelectMode::Presence),
             Expression::Call(call) => self.call(call),
             Expression::List(elements) => ExprKind::ListExpr(CreateList {
                 elements: elements.iter().map(|element| self.lower(element)).collect(),
@@ -60,11 +60,11 @@ impl Numbering {
         }
     }
 
-    fn select(&mut self, of: &Expression, field: &str, asked: Asked) -> ExprKind {
+    fn select(&mut self, of: &Expression, field: &str, asked: SelectMode) -> ExprKind {
         ExprKind::SelectExpr(Box::new(Select {
             operand: Some(Box::new(self.lower(of))),
             field: field.to_owned(),
-            test_only: asked == Asked::Presence,
+            test_only: asked == SelectMode::Presence,
         }))
     }
 
@@ -88,7 +88,7 @@ impl Numbering {
 
 /// What is asked of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum SelectMode {
     /// What it holds.
     Value,
     /// Whether it is there.

@@ -56,7 +56,7 @@ pub(super) fn name(id: &FilterId) -> String {
 
 /// Where a route stands: rate limits are counted by that.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct RoutePosition<'a> {
     /// Its virtual host.
     pub(super) host: &'a VirtualHost,
     /// All of its name but the host.
@@ -66,34 +66,40 @@ pub(super) struct Place<'a> {
 }
 
 /// Whether what a filter does depends on where the route stands.
-pub(super) fn is_of_place(effect: &FilterEffect) -> bool {
+pub(super) fn is_of_position(effect: &FilterEffect) -> bool {
     matches!(effect, FilterEffect::RateLimit(_) | FilterEffect::GlobalRateLimit(_))
 }
 
 /// Writes the entry of a map from filter to its settings for a route.
-pub(super) fn put_effect(draft: &mut Draft, sharing: &mut Sharing, field: u32, filter: &RouteFilter, place: Place<'_>) {
-    let shared = match is_of_place(&filter.effect) {
+pub(super) fn put_effect(
+    draft: &mut Draft,
+    sharing: &mut Sharing,
+    field: u32,
+    filter: &RouteFilter,
+    position: RoutePosition<'_>,
+) {
+    let shared = match is_of_position(&filter.effect) {
         true => None,
         false => sharing.effect(&filter.effect, |out| {
-            out.extend(settings(&filter.effect, place).encode_to_vec())
+            out.extend(settings(&filter.effect, position).encode_to_vec())
         }),
     };
     draft.put_message(field, |draft| {
         put_str(&mut draft.bytes, MAP_KEY, &name(&filter.id));
         match shared {
             Some(settings) => draft.put_message(MAP_VALUE, |draft| draft.put_shared(&settings)),
-            None => put_generated(&mut draft.bytes, MAP_VALUE, &settings(&filter.effect, place)),
+            None => put_generated(&mut draft.bytes, MAP_VALUE, &settings(&filter.effect, position)),
         }
     });
 }
 
-fn settings(effect: &FilterEffect, place: Place<'_>) -> Any {
+fn settings(effect: &FilterEffect, position: RoutePosition<'_>) -> Any {
     match effect {
         FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
         FilterEffect::Override(overrides) => pack_any(overrides::lower(overrides)),
         FilterEffect::Buffer(limit) => pack_any(instance::buffer_of_route(*limit)),
-        FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits, place.host.limits)),
-        FilterEffect::GlobalRateLimit(limits) => pack_any(rate_limit_service::of_route(limits, place)),
+        FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits, position.host.limits)),
+        FilterEffect::GlobalRateLimit(limits) => pack_any(rate_limit_service::of_route(limits, position)),
         FilterEffect::Bandwidth(limit) => pack_any(bandwidth::lower(limit)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
         FilterEffect::SiteCheck(check) => pack_any(access::site_check(check)),

@@ -77,7 +77,7 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         of_datagrams(&mut message);
     }
     if listener.default_chain.is_none() && listener.udp.is_none() {
-        message.access_log = access_log::at(access_log::Place::Unmatched, &settings.access_log);
+        message.access_log = access_log::at(access_log::LogPoint::Unmatched, &settings.access_log);
     }
     let mut out = message.encode_to_vec();
     put_metadata(&mut out, METADATA, &listener.origins);

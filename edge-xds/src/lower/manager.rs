@@ -1,7 +1,7 @@
 //! HTTP connection managers: what a client may do and what it is told.
 
 use super::{
-    access_log::{self, Place},
+    access_log::{self, LogPoint},
     client,
     common::{extension, from_ads, number, yes},
     filter, place, route,
@@ -56,7 +56,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
     let knows_places = manager.filters.iter().any(looks_up);
     let last = router_with(
         manager.client.headers.own,
-        access_log::at(Place::Tries, &settings.access_log),
+        access_log::at(LogPoint::Tries, &settings.access_log),
     );
     let lowered = HttpConnectionManager {
         stat_prefix: manager.stat_prefix.to_string(),
@@ -73,7 +73,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .collect(),
         server_name: SERVER.to_owned(),
         server_header_transformation: ServerHeaderTransformation::Overwrite.into(),
-        access_log: access_log::at(Place::Requests, &settings.access_log),
+        access_log: access_log::at(LogPoint::Requests, &settings.access_log),
         tracing: settings.tracing.as_deref().map(tracing::lower),
         internal_address_config: Some(internal_addresses()),
         request_id_extension: request_id(settings.request_id),

@@ -4,7 +4,7 @@
 
 use super::{
     common::{duration, number, portion},
-    filter::{self, Place},
+    filter::{self, RoutePosition},
     headers::{host_edit, put_to_add, put_to_remove},
     matches::{Method, put_match},
     metadata::put_metadata,
@@ -110,7 +110,7 @@ pub(super) fn put_route(
     (route, method): (&Route, Method),
 ) {
     let effect = &*route.effect;
-    let place = Place {
+    let position = RoutePosition {
         host,
         route: &route.name,
         suffix: host_suffix,
@@ -120,7 +120,7 @@ pub(super) fn put_route(
         Action::Forward(forward) if has_destination(forward) => {
             draft.put_message(ROUTE, |draft| {
                 let edits = edits(&effect.request_headers);
-                put_forward(draft, sharing, (forward, method), edits, place)
+                put_forward(draft, sharing, (forward, method), edits, position)
             });
         }
         Action::Forward(_) => put_generated(&mut draft.bytes, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
@@ -138,7 +138,7 @@ pub(super) fn put_route(
     put_to_add(out, RESPONSE_HEADERS_TO_ADD, edits(&effect.response_headers));
     put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, edits(&effect.response_headers));
     put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, edits(&effect.request_headers));
-    put_filters(draft, sharing, &effect.filters, place);
+    put_filters(draft, sharing, &effect.filters, position);
     let out = &mut draft.bytes;
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {
@@ -151,13 +151,13 @@ pub(super) fn put_route(
 }
 
 /// Writes what filters do for a route.
-fn put_filters(draft: &mut Draft, sharing: &mut Sharing, filters: &RouteFilters, place: Place<'_>) {
+fn put_filters(draft: &mut Draft, sharing: &mut Sharing, filters: &RouteFilters, position: RoutePosition<'_>) {
     let put = |draft: &mut Draft, sharing: &mut Sharing| {
         for used in filters.iter() {
-            filter::put_effect(draft, sharing, TYPED_PER_FILTER_CONFIG, used, place);
+            filter::put_effect(draft, sharing, TYPED_PER_FILTER_CONFIG, used, position);
         }
     };
-    let is_same_everywhere = !filters.is_empty() && !filters.iter().any(|used| filter::is_of_place(&used.effect));
+    let is_same_everywhere = !filters.is_empty() && !filters.iter().any(|used| filter::is_of_position(&used.effect));
     let shared = is_same_everywhere.then(|| sharing.filters(filters, put)).flatten();
     match shared {
         Some(shared) => draft.put_shared(&shared),
@@ -196,9 +196,9 @@ fn put_forward(
     sharing: &mut Sharing,
     (forward, method): (&Forward, Method),
     edits: &HeaderEdits,
-    place: Place<'_>,
+    position: RoutePosition<'_>,
 ) {
-    let not_found = put_destination(draft, sharing, &forward.destination, place);
+    let not_found = put_destination(draft, sharing, &forward.destination, position);
     let out = &mut draft.bytes;
     let path = forward
         .path_rewrite
@@ -254,7 +254,7 @@ fn put_destination(
     draft: &mut Draft,
     sharing: &mut Sharing,
     destination: &Destination,
-    place: Place<'_>,
+    position: RoutePosition<'_>,
 ) -> ClusterNotFoundResponseCode {
     match destination {
         Destination::Cluster(cluster) => {
@@ -268,7 +268,7 @@ fn put_destination(
         } => {
             draft.put_message(action::WEIGHTED_CLUSTERS, |draft| {
                 for share in shares {
-                    draft.put_message(share::CLUSTERS, |draft| put_share(draft, sharing, share, place));
+                    draft.put_message(share::CLUSTERS, |draft| put_share(draft, sharing, share, position));
                 }
                 if *invalid_weight > 0 {
                     put_message(&mut draft.bytes, share::CLUSTERS, |out| {
@@ -285,7 +285,7 @@ fn put_destination(
     }
 }
 
-fn put_share(draft: &mut Draft, sharing: &mut Sharing, share: &BackendShare, place: Place<'_>) {
+fn put_share(draft: &mut Draft, sharing: &mut Sharing, share: &BackendShare, position: RoutePosition<'_>) {
     let out = &mut draft.bytes;
     put_text(out, share::NAME, &share.cluster);
     put_weight(out, share.weight);
@@ -294,7 +294,7 @@ fn put_share(draft: &mut Draft, sharing: &mut Sharing, share: &BackendShare, pla
     put_to_remove(out, share::RESPONSE_HEADERS_TO_REMOVE, &share.response_headers);
     put_to_remove(out, share::REQUEST_HEADERS_TO_REMOVE, &share.request_headers);
     for used in share.filters.iter() {
-        filter::put_effect(draft, sharing, share::TYPED_PER_FILTER_CONFIG, used, place);
+        filter::put_effect(draft, sharing, share::TYPED_PER_FILTER_CONFIG, used, position);
     }
     if let Some(host) = share.host_rewrite.as_deref().or(host_edit(&share.request_headers)) {
         put_str(&mut draft.bytes, share::HOST_REWRITE_LITERAL, host);

@@ -2,7 +2,7 @@
 
 use super::{
     access,
-    access_log::{self, Place},
+    access_log::{self, LogPoint},
     common::duration,
     filter::dns_cache,
 };
@@ -61,7 +61,7 @@ fn proxy(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) 
     let proxy = TcpProxy {
         stat_prefix: stream.stat_prefix.to_string(),
         idle_timeout: idle.map(duration),
-        access_log: access_log::at(Place::Requests, &settings.access_log),
+        access_log: access_log::at(LogPoint::Requests, &settings.access_log),
         cluster_specifier: Some(cluster_specifier(stream)),
         hash_policy: stream.hashes_source.then(source_ip).into_iter().collect(),
         ..Default::default()

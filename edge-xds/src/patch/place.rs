@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A resource by type and name.
-pub(super) type Place = (ResourceType, Arc<str>);
+pub(super) type PatchTarget = (ResourceType, Arc<str>);
 
 /// The secret that all who trust the proxy's system share.
 const RESERVED: &str = "system_ca_certificates";
 
 /// The resource that a patch names, whether or not it is there.
-pub(super) fn place(snapshot: &Snapshot, fleet: &Fleet, patch: &Patch) -> Result<Place, PatchProblem> {
+pub(super) fn place(snapshot: &Snapshot, fleet: &Fleet, patch: &Patch) -> Result<PatchTarget, PatchProblem> {
     let Some(kind) = ResourceType::from_type_url(&patch.type_url) else {
         return Err(PatchProblem::Invalid(format!(
             "unsupported patch type {}",

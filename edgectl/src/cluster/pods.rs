@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where pods are looked for.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Place {
+pub struct PodSelection {
     /// Namespace of the pods.
     #[arg(short, long, default_value = "edge-gateway-system")]
     pub namespace: String,
@@ -49,7 +49,7 @@ pub struct Place {
     pub connection: Connection,
 }
 
-impl Place {
+impl PodSelection {
     /// The proxy that is named, or those that labels or the namespaces give.
     ///
     /// # Errors

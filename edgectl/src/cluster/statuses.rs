@@ -15,7 +15,7 @@ const PAGE: u32 = 500;
 
 /// A kind, as the cluster files it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct KindQuery<'a> {
     /// API group.
     pub group: &'a str,
     /// Kind.
@@ -29,7 +29,7 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// When the cluster can't be asked.
-pub async fn list(client: &Client, wanted: &[Wanted<'_>]) -> Result<Vec<Value>> {
+pub async fn list(client: &Client, wanted: &[KindQuery<'_>]) -> Result<Vec<Value>> {
     let mut groups: BTreeMap<&str, Option<ApiGroup>> = BTreeMap::new();
     let mut found = Vec::new();
     for kind in wanted {

@@ -30,7 +30,7 @@ impl Identity {
 /// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Seen<'a> {
+pub(super) struct EchoedRequest<'a> {
     path: &'a str,
     host: &'a str,
     method: &'a str,
@@ -41,7 +41,7 @@ pub(super) struct Seen<'a> {
     identity: &'a Identity,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> EchoedRequest<'a> {
     /// Reads a request's head.
     pub(super) fn new(head: &'a Parts, body_bytes: usize, identity: &'a Identity) -> Self {
         let host = head.headers.get("host").and_then(|h| h.to_str().ok());

@@ -5,7 +5,7 @@
 use super::Fleets;
 use crate::{
     cluster::objects::WORKLOADS,
-    cluster_infra::seen::{ObjectId, Seen, View},
+    cluster_infra::seen::{ObjectId, ObservedObject, View},
     state::FleetState,
 };
 use edge_infra::{ObjectKind, object_name};
@@ -52,7 +52,7 @@ impl Fleets {
     /// Whether a workload of another fleet runs with an account of this one.
     fn is_lent(&self, key: &FleetKey, id: &ObjectId) -> bool {
         let others = self.views.iter().filter(|(other, _)| *other != key);
-        let runs_with = |(of, seen): (&ObjectId, &Arc<Seen>)| {
+        let runs_with = |(of, seen): (&ObjectId, &Arc<ObservedObject>)| {
             WORKLOADS.contains(&of.kind) && of.namespace == id.namespace && seen.account() == Some(&id.name)
         };
         id.kind == ObjectKind::ServiceAccount && others.flat_map(|(_, view)| view).any(runs_with)

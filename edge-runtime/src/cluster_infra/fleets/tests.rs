@@ -5,7 +5,7 @@ use crate::{
     cluster::objects::Marks,
     cluster_infra::{
         observe::{Places, Watches},
-        seen::Seen,
+        seen::ObservedObject,
         write::AT_A_TIME,
     },
     metrics::Metrics,
@@ -87,7 +87,7 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>
 }
 
 fn fleets_before(client: Client, service: Option<Arc<RateLimitInfra>>) -> Fleets {
-    let terms = edge_infra::Terms {
+    let terms = edge_infra::Installation {
         controller_name: "c".into(),
         controller_namespace: "system".into(),
         dns_domain: "cluster.local".into(),
@@ -126,7 +126,7 @@ fn seen_of(kind: ObjectKind, name: &str, fleet: &str, content: &Value) -> News {
         fleet: Some(fleet.into()),
     };
     let id = ObjectId::of(kind, &object);
-    News::Seen(id, marks, Arc::new(Seen::new(kind, object)))
+    News::Seen(id, marks, Arc::new(ObservedObject::new(kind, object)))
 }
 
 /// A fleet whose objects have names that others may ask for too.

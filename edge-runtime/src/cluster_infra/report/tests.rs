@@ -28,7 +28,7 @@ fn infra(asked: &[&str]) -> Infra {
     }
 }
 
-fn object(kind: ObjectKind, namespace: &str, name: &str, content: &Value) -> (ObjectId, Arc<Seen>) {
+fn object(kind: ObjectKind, namespace: &str, name: &str, content: &Value) -> (ObjectId, Arc<ObservedObject>) {
     let mut object = json!({"metadata": {
         "name": name, "namespace": namespace, "uid": "u", "annotations": {CONTROLLER: "c", FLEET: "ns/gw"},
     }});
@@ -38,15 +38,15 @@ fn object(kind: ObjectKind, namespace: &str, name: &str, content: &Value) -> (Ob
         object[part] = content[part].clone();
     }
     let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
-    (ObjectId::of(kind, &object), Arc::new(Seen::new(kind, object)))
+    (ObjectId::of(kind, &object), Arc::new(ObservedObject::new(kind, object)))
 }
 
-fn deployment(available: u32) -> (ObjectId, Arc<Seen>) {
+fn deployment(available: u32) -> (ObjectId, Arc<ObservedObject>) {
     let content = json!({"spec": {"replicas": 2}, "status": {"availableReplicas": available}});
     object(ObjectKind::Deployment, "system", "edge-ns-gw", &content)
 }
 
-fn service(content: &Value) -> (ObjectId, Arc<Seen>) {
+fn service(content: &Value) -> (ObjectId, Arc<ObservedObject>) {
     object(ObjectKind::Service, "system", "edge-ns-gw", content)
 }
 
@@ -226,7 +226,7 @@ fn what_the_cluster_shows_is_said_of_a_fleet_that_nobody_knows_how_to_make() {
     let own = service(&balanced("192.0.2.1"));
     let named = object(ObjectKind::Service, "system", "named", &balanced("192.0.2.2"));
     let elsewhere = object(ObjectKind::Service, "other", "edge-ns-gw", &balanced("198.51.100.1"));
-    let told = |placement, services: &[&(ObjectId, Arc<Seen>)]| {
+    let told = |placement, services: &[&(ObjectId, Arc<ObservedObject>)]| {
         let services = services.iter().map(|service| (*service).clone());
         let view = services.chain([deployment(1)]).collect();
         let told = report_of_unknown(&home(placement), &view, &[])?;

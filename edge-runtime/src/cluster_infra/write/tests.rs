@@ -7,15 +7,15 @@ use kube::client::Body;
 use std::convert::Infallible;
 use tower::service_fn;
 
-fn sight(text: &str) -> Arc<Seen> {
+fn sight(text: &str) -> Arc<ObservedObject> {
     let object = json!({"metadata": {"name": "n"}, "data": {"text": text}});
-    Arc::new(Seen::new(
+    Arc::new(ObservedObject::new(
         ObjectKind::ConfigMap,
         serde_json::from_value(object).unwrap(),
     ))
 }
 
-fn settled(before: Option<&Arc<Seen>>, losses: u64) -> Settled {
+fn settled(before: Option<&Arc<ObservedObject>>, losses: u64) -> Settled {
     Settled {
         revision: "1".into(),
         fingerprint: Some(sight("ours").fingerprint),
@@ -146,7 +146,7 @@ async fn asked_of(answer: impl Fn(Value) -> (u16, Value) + Clone + Send + 'stati
         name: "n".into(),
         body: service("b"),
     };
-    let seen = Seen::new(ObjectKind::Service, serde_json::from_value(service("a")).unwrap());
+    let seen = ObservedObject::new(ObjectKind::Service, serde_json::from_value(service("a")).unwrap());
     let view = View::from([(id(&wanted), Arc::new(seen))]);
     let wish = Wish {
         scaled: Scaled::AsApplied,

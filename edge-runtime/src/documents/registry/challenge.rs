@@ -8,12 +8,12 @@ pub(super) enum Challenge {
     /// By user and password.
     Basic,
     /// By a token that is to be had elsewhere.
-    Bearer(Asked),
+    Bearer(BearerChallenge),
 }
 
 /// Where a token is to be had, and for what.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct BearerChallenge {
     realm: Option<String>,
     service: Option<String>,
     scope: Option<String>,
@@ -29,7 +29,7 @@ impl Challenge {
         if !scheme.eq_ignore_ascii_case("Bearer") {
             return None;
         }
-        let mut asked = Asked::default();
+        let mut asked = BearerChallenge::default();
         for (name, value) in Parameters(rest) {
             match &*name.to_ascii_lowercase() {
                 "realm" => asked.realm = Some(value),
@@ -42,7 +42,7 @@ impl Challenge {
     }
 }
 
-impl Asked {
+impl BearerChallenge {
     /// The URL that answers with a token.
     pub(super) fn url(self) -> Option<String> {
         let mut url = self.realm?;
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(Challenge::read("Negotiate"), None);
         assert_eq!(
             Challenge::read(r#"Bearer realm="never ends"#),
-            Some(Challenge::Bearer(Asked::default()))
+            Some(Challenge::Bearer(BearerChallenge::default()))
         );
     }
 }

@@ -36,7 +36,7 @@ const IDENTIFY_EVERY: Duration = Duration::from_secs(3600);
 
 /// What a fleet's process must be.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ProcessSpec {
     /// What the fleet asks for.
     pub(super) infra: Arc<Infra>,
     /// How processes are started.
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) struct Supervisor {
-    wanted: Wanted,
+    wanted: ProcessSpec,
     reporter: Reporter,
     metrics: Arc<Metrics>,
     current: Option<Process>,
@@ -62,7 +62,7 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     /// A supervisor that begins with the processes that are there already, the latest first.
-    pub(super) fn new(wanted: Wanted, reporter: Reporter, metrics: Arc<Metrics>, adopted: Vec<Process>) -> Self {
+    pub(super) fn new(wanted: ProcessSpec, reporter: Reporter, metrics: Arc<Metrics>, adopted: Vec<Process>) -> Self {
         let mut supervisor = Self {
             wanted,
             reporter,
@@ -81,7 +81,7 @@ impl Supervisor {
 
     /// Runs until nothing is wanted any more, and then takes the processes down. If nobody is left to want something,
     /// it returns and leaves them to the next controller.
-    pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) -> FleetKey {
+    pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<ProcessSpec>>) -> FleetKey {
         self.report();
         self.follow();
         let mut trim = time::interval(TRIM_EVERY);
@@ -179,7 +179,7 @@ impl Supervisor {
 
     fn start(&mut self) {
         self.start_at = None;
-        let Wanted { infra, settings } = &self.wanted;
+        let ProcessSpec { infra, settings } = &self.wanted;
         let started = launch::prepare(settings, infra).and_then(|launch| Process::start(launch, &self.reporter.key));
         match started {
             Ok(process) => {

@@ -6,7 +6,7 @@
 use super::references::references;
 use crate::{
     cluster::ReadKind,
-    state::{Finalizers, Malformed, Seen},
+    state::{Finalizers, Malformed, ObservedStatus},
 };
 use edge_translate::{
     api::{Kind, Object, ObjectKey, ParentReference},
@@ -43,7 +43,7 @@ pub(super) struct Taken {
     /// Secrets and ConfigMaps that it may name.
     pub(super) references: Box<[ObjectKey]>,
     /// Its status, if it is of a kind into which statuses are written.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<ObservedStatus>,
 }
 
 /// What an object holds.
@@ -147,9 +147,9 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
     }
 
     /// The status is no wish of anybody's: whoever writes statuses reads it, and translation never does.
-    fn take_status(&mut self, kind: Kind, version: &str) -> Option<Seen> {
+    fn take_status(&mut self, kind: Kind, version: &str) -> Option<ObservedStatus> {
         let status = self.value.as_object_mut().and_then(|object| object.remove("status"));
-        has_status(kind).then(|| Seen {
+        has_status(kind).then(|| ObservedStatus {
             version: version.into(),
             status: status.filter(Value::is_object).map(|status| status.to_string().into()),
             finalizers: Finalizers::of(kind, &self.meta),

@@ -31,7 +31,7 @@ use std::{
 pub(super) struct Table {
     /// Namespace of the controller, whose own Secrets objects may need without naming them.
     home: Arc<str>,
-    sources: BTreeMap<Source, Held>,
+    sources: BTreeMap<Source, WatchState>,
     /// Secrets and ConfigMaps that objects name.
     references: BTreeMap<ObjectKey, Box<[ObjectKey]>>,
     /// How many objects name each of those.
@@ -56,7 +56,7 @@ pub(super) struct Table {
 
 /// What a watch has told.
 #[derive(Default)]
-struct Held {
+struct WatchState {
     keys: BTreeSet<ObjectKey>,
     /// What the list that is coming in holds so far.
     listing: Option<BTreeSet<ObjectKey>>,

@@ -7,7 +7,7 @@
 //! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
 //! * Of the same object in two files, the one of the first path in order is in force.
 
-use crate::state::Place;
+use crate::state::SourceLocation;
 use edge_translate::{
     Change,
     api::{Object, ObjectKey},
@@ -35,14 +35,14 @@ pub struct Table {
 
 #[derive(Debug, Default)]
 struct FileEntry {
-    objects: BTreeMap<ObjectKey, Held>,
+    objects: BTreeMap<ObjectKey, LoadedEntry>,
     findings: Vec<LoadFinding>,
     /// Errors without an object that were there when nothing was missing: they hide nothing.
     harmless: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LoadedEntry {
     object: Object,
     line: usize,
 }
@@ -52,11 +52,11 @@ impl Table {
     pub fn load(&mut self, path: &Path, loaded: Loaded) {
         let path: Arc<Path> = path.into();
         let entry = self.files.entry(Arc::clone(&path)).or_default();
-        let mut new: BTreeMap<ObjectKey, Held> = BTreeMap::new();
+        let mut new: BTreeMap<ObjectKey, LoadedEntry> = BTreeMap::new();
         for found in loaded.objects {
             new.insert(
                 found.object.key(),
-                Held {
+                LoadedEntry {
                     object: found.object,
                     line: found.line,
                 },
@@ -119,7 +119,7 @@ impl Table {
     }
 
     /// Brings `holders` in line after the objects of a file changed from `old`. Most are the same and cost a look.
-    fn reindex(&mut self, path: &Arc<Path>, old: BTreeMap<ObjectKey, Held>) {
+    fn reindex(&mut self, path: &Arc<Path>, old: BTreeMap<ObjectKey, LoadedEntry>) {
         let new = self.files.get(path).map(|entry| &entry.objects);
         for (key, held) in new.into_iter().flatten() {
             if old.get(key).is_none_or(|before| before.line != held.line) {
@@ -171,7 +171,7 @@ impl Table {
     }
 
     /// Where the objects are that came, went, or stand on another line since the last call.
-    pub fn take_places(&mut self) -> Vec<(ObjectKey, Option<Place>)> {
+    pub fn take_places(&mut self) -> Vec<(ObjectKey, Option<SourceLocation>)> {
         let moved = std::mem::take(&mut self.moved).into_iter();
         let placed = moved.map(|key| {
             let place = self.place(&key);
@@ -180,11 +180,11 @@ impl Table {
         placed.collect()
     }
 
-    fn place(&self, key: &ObjectKey) -> Option<Place> {
+    fn place(&self, key: &ObjectKey) -> Option<SourceLocation> {
         let path = self.holders.get(key)?.first()?;
         let line = self.files.get(path)?.objects.get(key)?.line;
         let file = path.display().to_string().into();
-        Some(Place { file, line })
+        Some(SourceLocation { file, line })
     }
 
     /// Everything wrong or odd, by file.

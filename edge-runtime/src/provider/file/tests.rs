@@ -9,7 +9,7 @@ struct Rig {
     folder: tempfile::TempDir,
     world: mpsc::Receiver<Input>,
     findings: watch::Receiver<Findings>,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<FileSources>,
     known: BTreeSet<String>,
     /// As it was told last.
     coverage: Option<Coverage>,
@@ -24,7 +24,7 @@ impl Rig {
     async fn start(prepare: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let roots = prepare(folder.path());
-        let (wanted, receiver) = watch::channel(Wanted {
+        let (wanted, receiver) = watch::channel(FileSources {
             paths: roots.into(),
             custom: Arc::default(),
         });

@@ -31,19 +31,19 @@ const NAME: usize = 253;
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Which refusals were told: a Gateway, what of it, and why.
-type Told = (ObjectKey, Arc<str>, Arc<str>);
+type ToldRefusal = (ObjectKey, Arc<str>, Arc<str>);
 
 /// What was told and still stands.
 #[derive(Default)]
 pub(super) struct Events {
-    told: BTreeSet<Told>,
+    told: BTreeSet<ToldRefusal>,
     posts: FuturesUnordered<BoxFuture<'static, (Post, Result<(), Error>)>>,
     trouble: Trouble,
 }
 
 /// What is to be posted.
 struct Post {
-    told: Told,
+    told: ToldRefusal,
     client: Client,
     /// Where the Gateway is read, for its `uid`.
     gateways: Objects<DynamicObject>,
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_an_api_server_turns_away_is_posted_again_while_it_stands() {
-        let told: Told = (
+        let told: ToldRefusal = (
             ObjectKey::new(edge_translate::api::Kind::Gateway, "ns", "front"),
             "c".into(),
             "why".into(),

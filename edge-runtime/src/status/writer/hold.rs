@@ -3,7 +3,7 @@
 //! Gateway API has a finalizer for that. Without it, deleting the class would take all fleets of it down at once.
 
 use super::lay::{Needed, Part, Says};
-use crate::state::Seen;
+use crate::state::ObservedStatus;
 use edge_translate::api::CLASS_IN_USE;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ pub(super) enum Use {
 }
 
 /// What has to be written of a class of ours, or nothing if it is held as it should be.
-pub(super) fn needed(seen: &Seen, used: Use) -> Option<Needed> {
+pub(super) fn needed(seen: &ObservedStatus, used: Use) -> Option<Needed> {
     let finalizers = seen.finalizers.as_ref()?;
     let (ours, others): (Vec<&str>, Vec<&str>) = finalizers
         .names
@@ -45,7 +45,7 @@ mod tests {
     use serde_json::Value;
 
     fn written(metadata: &Value, used: Use) -> Option<Value> {
-        let seen = Seen {
+        let seen = ObservedStatus {
             version: "7".into(),
             status: None,
             finalizers: Finalizers::of(Kind::GatewayClass, &serde_json::from_value(metadata.clone()).unwrap()),

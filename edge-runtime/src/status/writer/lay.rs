@@ -3,7 +3,7 @@
 //! Lists of a status are shared with other controllers and written whole, so what others wrote goes back as it is, with
 //! the version of the object as a precondition (Gateway API: `parents` and `ancestors` are atomic lists).
 
-use crate::{state::Seen, status::book::Effective};
+use crate::{state::ObservedStatus, status::book::Effective};
 use edge_translate::{
     api::{Kind, ObjectKey},
     status::{Status, StatusBody, merge},
@@ -42,7 +42,7 @@ pub(super) enum Says {
 pub(super) fn needed(
     key: &ObjectKey,
     effective: Option<&Effective>,
-    (seen, controller): (&Seen, &Arc<str>),
+    (seen, controller): (&ObservedStatus, &Arc<str>),
     now: &str,
 ) -> Option<Needed> {
     let existing: Option<Value> = seen.status.as_ref().and_then(|text| serde_json::from_str(text).ok());
@@ -157,7 +157,12 @@ mod tests {
 
     const NOW: &str = "2026-11-22T05:00:00Z";
 
-    fn patch(key: &ObjectKey, effective: Option<&Effective>, ours: (&Seen, &Arc<str>), now: &str) -> Option<Value> {
+    fn patch(
+        key: &ObjectKey,
+        effective: Option<&Effective>,
+        ours: (&ObservedStatus, &Arc<str>),
+        now: &str,
+    ) -> Option<Value> {
         needed(key, effective, ours, now).map(|needed| needed.patch)
     }
 
@@ -186,8 +191,8 @@ mod tests {
         }
     }
 
-    fn seen(status: Option<&Value>) -> Seen {
-        Seen {
+    fn seen(status: Option<&Value>) -> ObservedStatus {
+        ObservedStatus {
             version: "7".into(),
             status: status.map(|status| status.to_string().into()),
             finalizers: None,

@@ -91,7 +91,7 @@ impl Rig {
     }
 
     fn sight_with(&self, key: &ObjectKey, version: Option<&str>, status: Option<&Value>) {
-        let seen = version.map(|version| Seen {
+        let seen = version.map(|version| ObservedStatus {
             version: version.into(),
             status: status.map(|status| status.to_string().into()),
             finalizers: None,
@@ -177,9 +177,9 @@ impl Rig {
 }
 
 /// An object as it is after a write.
-fn carrying(key: &ObjectKey, version: &str, status: Option<&Value>, finalizers: &[&str]) -> Seen {
+fn carrying(key: &ObjectKey, version: &str, status: Option<&Value>, finalizers: &[&str]) -> ObservedStatus {
     let metadata = json!({ "finalizers": finalizers });
-    Seen {
+    ObservedStatus {
         version: version.into(),
         status: status.map(|status| status.to_string().into()),
         finalizers: Finalizers::of(key.kind, &serde_json::from_value(metadata).unwrap()),

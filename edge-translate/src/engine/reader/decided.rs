@@ -5,8 +5,8 @@ use crate::{
     api::{BackendTrafficPolicy, Generic},
     lua,
     name::{
-        Context, ContextId, Extension, ExtensionId, FilterSettingsId, Held, InstanceId, PolicyInstance, Security,
-        SecurityId, Surroundings, Traffic, TrafficId, Variant, VariantId,
+        Context, ContextId, Extension, ExtensionId, FilterSettingsId, InstanceId, PolicyInstance, Security, SecurityId,
+        Surroundings, TableRef, Traffic, TrafficId, Variant, VariantId,
     },
 };
 use edge_ir::{FilterSettings, RouteFilters};
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a number of a context stands for.
-    pub(crate) fn context(&self, id: ContextId) -> Held<'a, Context> {
+    pub(crate) fn context(&self, id: ContextId) -> TableRef<'a, Context> {
         self.world.decisions().context(id)
     }
 
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Held<'a, Option<PolicyInstance>> {
+    pub(crate) fn instance(&self, id: InstanceId) -> TableRef<'a, Option<PolicyInstance>> {
         self.world.decisions().instance(id)
     }
 
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Held<'a, Extension> {
+    pub(crate) fn extension(&self, id: ExtensionId) -> TableRef<'a, Extension> {
         self.world.decisions().extension(id)
     }
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Held<'a, Security> {
+    pub(crate) fn security(&self, id: SecurityId) -> TableRef<'a, Security> {
         self.world.decisions().security(id)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Held<'a, Traffic> {
+    pub(crate) fn traffic(&self, id: TrafficId) -> TableRef<'a, Traffic> {
         self.world.decisions().traffic(id)
     }
 
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Held<'a, FilterSettings> {
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> TableRef<'a, FilterSettings> {
         self.world.decisions().filter_settings(id)
     }
 
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a number of a variant stands for.
-    pub(crate) fn variant(&self, id: VariantId) -> Held<'a, Variant> {
+    pub(crate) fn variant(&self, id: VariantId) -> TableRef<'a, Variant> {
         self.world.decisions().variant(id)
     }
 

@@ -56,7 +56,7 @@ fn what_came_and_went_is_forgotten() {
     assert!(most < 2 * needed + 600, "{most} names, of which {needed} are needed");
     let after = translator.translate();
     assert_eq!((&after.fleets, &after.infra), (&before.fleets, &before.infra));
-    assert!(after.statuses.is_empty() && after.wanted == crate::Wanted::default());
+    assert!(after.statuses.is_empty() && after.wanted == crate::QuestionChanges::default());
 }
 
 #[test]
@@ -101,7 +101,7 @@ spec: {gatewayClassName: edge, listeners: [{name: http, protocol: HTTP, port: 80
     assert_eq!(translator.statuses(), statuses);
     let after = translator.translate();
     assert_eq!((after.fleets, after.infra), (told.fleets, told.infra));
-    assert!(after.statuses.is_empty() && after.wanted == crate::Wanted::default());
+    assert!(after.statuses.is_empty() && after.wanted == crate::QuestionChanges::default());
     translator.apply(Change::Fact(crate::Fact::Port(port, None)));
     assert_eq!(
         translator.translate().statuses.len(),

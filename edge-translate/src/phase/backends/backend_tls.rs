@@ -17,7 +17,7 @@ use crate::{
         precedence::Seniority,
         reference::{Referent, Referrer},
         secrets::{Flaw, Pointer, Provided, is_pointer},
-        tls::Asked,
+        tls::TlsPreferences,
     },
 };
 use edge_ir::{Inside, Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
@@ -48,7 +48,7 @@ pub(crate) struct Trust {
     /// The certificate that the backend itself asks for, by its Secret.
     pub(crate) client_certificate: Option<Id>,
     /// What the backend itself says of handshakes.
-    pub(crate) asked: Asked,
+    pub(crate) asked: TlsPreferences,
 }
 
 /// Name of the authorities that the proxy's system trusts.
@@ -100,7 +100,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
         },
         authorities: Some(authorities),
         client_certificate: None,
-        asked: Asked::default(),
+        asked: TlsPreferences::default(),
     })
 }
 

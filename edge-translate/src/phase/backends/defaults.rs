@@ -10,7 +10,7 @@ use crate::{
     phase::{
         gateways::gateway::Gateway,
         listeners::client_certificate,
-        tls::{Asked, Parameters, elsewhere},
+        tls::{Parameters, TlsPreferences, elsewhere},
     },
 };
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TlsDefaults {
     /// What is asked of handshakes.
-    pub(crate) asked: Asked,
+    pub(crate) asked: TlsPreferences,
     /// The certificate that backends are shown, by its Secret.
     pub(crate) certificate: Option<Id>,
 }
@@ -51,9 +51,9 @@ fn class_proxy<'a>(reader: &Reader<'a>, fleet: FleetId) -> Option<&'a EdgeProxy>
     reader.class(member.class)?.proxy().map(|proxy| &**proxy)
 }
 
-fn asked(proxy: &EdgeProxy) -> Result<Asked, String> {
+fn asked(proxy: &EdgeProxy) -> Result<TlsPreferences, String> {
     let Some(tls) = proxy.spec.backend_tls.as_deref() else {
-        return Ok(Asked::default());
+        return Ok(TlsPreferences::default());
     };
     let settings = tls.settings();
     if let Some(problem) = Parameters::of(&settings).problem() {
@@ -62,7 +62,7 @@ fn asked(proxy: &EdgeProxy) -> Result<Asked, String> {
     if !settings.fingerprints.is_empty() {
         return Err("backendTLS of the EdgeProxy: fingerprints are of clients, and a backend has none".to_owned());
     }
-    Ok(Asked::of(&settings))
+    Ok(TlsPreferences::of(&settings))
 }
 
 /// The certificate that an EdgeProxy names, which is beside the one that says so: itself, or one that it is laid over.

@@ -3,7 +3,7 @@
 use super::{
     backend_tls::BackendTls,
     set,
-    zones::{self, Told},
+    zones::{self, EndpointZones},
 };
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, FqdnEndpoint, RoutingType, Text},
@@ -196,7 +196,7 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
 }
 
 /// Endpoints, with what is told of their places.
-pub(super) fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint, Told<'a>)> {
+pub(super) fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint, EndpointZones<'a>)> {
     let Some(name) = port_name(reader, port) else {
         return Vec::new();
     };
@@ -227,7 +227,10 @@ fn is_own(endpoint: &Endpoint, platform: Platform) -> bool {
 }
 
 /// The endpoints of a slice at a port, with what is told of their places.
-pub(crate) fn endpoints_at(slice: &api::EndpointSlice, port: u16) -> impl Iterator<Item = (Endpoint, Told<'_>)> {
+pub(crate) fn endpoints_at(
+    slice: &api::EndpointSlice,
+    port: u16,
+) -> impl Iterator<Item = (Endpoint, EndpointZones<'_>)> {
     slice.endpoints.iter().filter_map(move |endpoint| {
         let health = health(&endpoint.conditions)?;
         let address = endpoint.addresses.first()?;
@@ -238,7 +241,7 @@ pub(crate) fn endpoints_at(slice: &api::EndpointSlice, port: u16) -> impl Iterat
             }
             _ => socket(address, port, health),
         };
-        Some((found?, Told::of(endpoint)))
+        Some((found?, EndpointZones::of(endpoint)))
     })
 }
 

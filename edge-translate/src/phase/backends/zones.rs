@@ -166,14 +166,14 @@ fn of_backend(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddres
 
 /// What an EndpointSlice says of the place of an endpoint.
 #[derive(Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct EndpointZones<'a> {
     /// The zone that it is in.
     pub(crate) zone: Option<&'a str>,
     /// The zone that should use it. With few endpoints the platform gives some to the zone beside.
     pub(crate) hinted: Option<&'a str>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EndpointZones<'a> {
     /// Of an endpoint.
     pub(crate) fn of(endpoint: &'a api::Endpoint) -> Self {
         let hints = endpoint.hints.as_deref();
@@ -188,7 +188,7 @@ impl<'a> Told<'a> {
 fn of_slices<'a>(
     reader: &Reader<'a>,
     port: BackendPort,
-    zone: impl Fn(Told<'a>) -> Option<&'a str>,
+    zone: impl Fn(EndpointZones<'a>) -> Option<&'a str>,
 ) -> BTreeMap<EndpointAddress, Arc<str>> {
     let endpoints = slice_endpoints(reader, port).into_iter();
     endpoints

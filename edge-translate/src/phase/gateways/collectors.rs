@@ -3,7 +3,7 @@
 //! They are named for what is told and not for the backend: what one collector is sent is counted apart from what routes
 //! send to the same backend, and its settings are its own.
 
-use super::telemetry::collector::{Collector, Place};
+use super::telemetry::collector::{Collector, CollectorTarget};
 use crate::{
     engine::reader::Reader,
     name::FleetId,
@@ -21,8 +21,8 @@ pub(crate) fn collectors(reader: &Reader<'_>, fleet: FleetId) -> Option<Vec<Clus
 
 fn parts(reader: &Reader<'_>, fleet: FleetId, collector: &Collector) -> ClusterParts {
     let name = collector.name.clone();
-    match &collector.place {
-        Place::Host(host, port) => {
+    match &collector.target {
+        CollectorTarget::Host(host, port) => {
             let at = NamedHost {
                 host,
                 port: *port,
@@ -31,7 +31,7 @@ fn parts(reader: &Reader<'_>, fleet: FleetId, collector: &Collector) -> ClusterP
             };
             ClusterParts::at_host(name, at)
         }
-        Place::Backend(backend) => {
+        CollectorTarget::Backend(backend) => {
             let parts = cluster::parts(reader, fleet, *backend);
             ClusterParts {
                 cluster: Arc::new(Cluster {

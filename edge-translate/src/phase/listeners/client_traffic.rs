@@ -15,7 +15,7 @@ use crate::{
     engine::reader::Reader,
     name::Id,
     phase::policies::{
-        attachment::{self, Held},
+        attachment::{self, PolicyHolders},
         client::{ClientTls, ClientTraffic, Detection, Hostless, Http3},
     },
     status::Condition,
@@ -51,7 +51,7 @@ const POLICY: Kind = Kind::ClientTrafficPolicy;
 
 /// Finds the policy of each listener, and what is in force of it.
 pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
-    let mut held: BTreeMap<(Kind, Id), Held> = BTreeMap::new();
+    let mut held: BTreeMap<(Kind, Id), PolicyHolders> = BTreeMap::new();
     for candidate in candidates.iter_mut() {
         let mut of = |kind, id| {
             let held = held.entry((kind, id));

@@ -12,12 +12,12 @@ use crate::{
         gateways::gateway::{Gateway, Member},
         hostname,
         policies::{
-            attachment::{self, Held},
+            attachment::{self, PolicyHolders},
             effective::{self, Inherited},
         },
     },
 };
-use edge_ir::{Origins, RouteTableName, Told};
+use edge_ir::{LimitHeaders, Origins, RouteTableName};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What routes see of a Gateway.
@@ -47,7 +47,7 @@ pub(crate) struct ListenerView {
     /// What policies decide for every route there.
     pub(crate) inherited: Inherited,
     /// Whether its clients are told of limits, where these say nothing of it.
-    pub(crate) limits: Told,
+    pub(crate) limits: LimitHeaders,
     /// Route kinds that it takes.
     pub(crate) kinds: Vec<Kind>,
     /// Namespaces that it takes routes from.
@@ -78,7 +78,7 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     let all: Vec<&ListenerState> = listeners.all().collect();
     let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
     let of_gateway = effective::of_gateway(reader, gateway);
-    let mut of_sets: BTreeMap<Id, Held> = BTreeMap::new();
+    let mut of_sets: BTreeMap<Id, PolicyHolders> = BTreeMap::new();
     let listeners = mine
         .all()
         .map(|(state, spec)| {

@@ -86,9 +86,9 @@ struct Holders {
 
 /// Who holds a target, by kind of policy; kinds of which nobody does are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Held(SmallVec<[(Kind, Holders); 2]>);
+pub(crate) struct PolicyHolders(SmallVec<[(Kind, Holders); 2]>);
 
-impl Held {
+impl PolicyHolders {
     fn by(&self, policy: Kind) -> Option<&Holders> {
         self.0
             .iter()
@@ -146,7 +146,7 @@ impl Held {
 type Claim<'a> = (Kind, Option<Sym>, &'a Seniority, Id);
 
 /// Who holds an object. Of a route for its attachment alone, which everybody else asks (`Reader::covers`).
-pub(crate) fn held(reader: &Reader<'_>, target: Kind, id: Id) -> Held {
+pub(crate) fn held(reader: &Reader<'_>, target: Kind, id: Id) -> PolicyHolders {
     let covers = reader.covers(target, id);
     let mut claims: SmallVec<[Claim<'_>; 4]> = covers
         .filter(|cover| may_target(cover.policy.kind, target))
@@ -156,7 +156,7 @@ pub(crate) fn held(reader: &Reader<'_>, target: Kind, id: Id) -> Held {
             Some((cover.policy.kind, cover.section, profile.seniority, cover.policy.id))
         })
         .collect();
-    let mut held = Held::default();
+    let mut held = PolicyHolders::default();
     if claims.is_empty() {
         // Nearly all routes.
         return held;

@@ -12,7 +12,7 @@ use crate::{
     name::Id,
     phase::precedence::Seniority,
 };
-use edge_ir::{ClientSettings, ConnectionSettings, HeaderMutation, SocketSettings, Told};
+use edge_ir::{ClientSettings, ConnectionSettings, HeaderMutation, LimitHeaders, SocketSettings};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub(crate) struct ClientTraffic {
     /// Edits to responses.
     pub(crate) late_response: Vec<HeaderMutation>,
     /// Whether clients are told of limits, where these say nothing of it.
-    pub(crate) limits: Told,
+    pub(crate) limits: LimitHeaders,
     /// Who may call in gRPC-Web.
     pub(crate) web_calls: WebCalls,
     /// Whether HTTP/3 is spoken as well, where TLS is terminated.
@@ -160,8 +160,8 @@ fn read(
         probe: spec.health_check.as_ref().and_then(|probe| path(probe, problems)),
         late_response: headers::mutations("LateResponseHeaders", late, problems),
         limits: match headers {
-            Some(headers) if headers.disable_rate_limit_headers => Told::No,
-            Some(_) | None => Told::Usual,
+            Some(headers) if headers.disable_rate_limit_headers => LimitHeaders::No,
+            Some(_) | None => LimitHeaders::Usual,
         },
         web_calls: if web_calls { WebCalls::All } else { WebCalls::GrpcRoutes },
         http3: http3(spec, problems),

@@ -20,7 +20,7 @@
 //! `routes/bound` puts into the rules, or of `Variant`, which `backends/settings` puts into the cluster.
 
 use super::{
-    attachment::{self, Held},
+    attachment::{self, PolicyHolders},
     extension::{self, Allowed},
     security, traffic,
     whereabouts::{self, Known, Whereabouts},
@@ -96,7 +96,7 @@ impl Inherited {
 /// What a Gateway decides for all of its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct OfGateway {
-    held: Held,
+    held: PolicyHolders,
     /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
     /// Who encrypts what goes to backends in the fleet.
@@ -136,7 +136,7 @@ pub(crate) fn inherited(
     reader: &Reader<'_>,
     (listener, spec): (&ListenerState, &api::Listener),
     gateway: &OfGateway,
-    set: Option<&Held>,
+    set: Option<&PolicyHolders>,
 ) -> Inherited {
     let own = set.unwrap_or(&gateway.held);
     let policies: SmallVec<[PolicyId; 1]> = attachment::of_routes()
@@ -281,12 +281,16 @@ fn of_connections(reader: &Reader<'_>, policy: Option<(Id, PortProtocol)>, decis
 }
 
 /// Who holds a route and its rules, the same under every parent.
-pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Held {
+pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> PolicyHolders {
     attachment::held(reader, route.kind.kind(), route.id)
 }
 
 /// What is decided for a route of a kind at a listener.
-pub(crate) fn effective(reader: &Reader<'_>, (kind, own): (RouteKind, &Held), inherited: &Inherited) -> ContextId {
+pub(crate) fn effective(
+    reader: &Reader<'_>,
+    (kind, own): (RouteKind, &PolicyHolders),
+    inherited: &Inherited,
+) -> ContextId {
     let decided = |by: &dyn Fn(Kind) -> Option<Id>| {
         let decision = decide(reader, by, inherited);
         match kind {

@@ -91,7 +91,7 @@ enum Read {
     /// A filter of a Wasm module that is still being fetched: a sentence that says so.
     Awaited(Arc<str>),
     /// A filter of a native module.
-    Native(Arc<native::Wanted>),
+    Native(Arc<native::UnresolvedFilter>),
 }
 
 /// Why nothing runs an entry.
@@ -188,7 +188,7 @@ fn draft<'a>(
             draft.faults.push(fault);
         }
         for (index, entry) in entries.iter().enumerate() {
-            let place = Place { owner, list, index };
+            let place = EntryPosition { owner, list, index };
             draft.entries.push(Entry {
                 missing: list.missing(entry),
                 read: match is_list {
@@ -239,13 +239,13 @@ impl List {
 
 /// Where an entry stands.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct EntryPosition<'a> {
     owner: &'a str,
     list: List,
     index: usize,
 }
 
-impl Place<'_> {
+impl EntryPosition<'_> {
     fn read(self, reader: &Reader<'_>, entry: &Value) -> Result<Read, Arc<str>> {
         match self.list {
             List::ExtProc => processor::read(reader, self, entry),

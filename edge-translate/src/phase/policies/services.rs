@@ -30,7 +30,7 @@ pub(super) struct Service {
 }
 
 /// What a policy asks, and how.
-pub(super) struct Asked<'a> {
+pub(super) struct ServiceLookup<'a> {
     /// The kind of the policy.
     pub(super) by: Kind,
     /// What messages call the part of the policy.
@@ -44,7 +44,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The service that references name, several of them as one; none where that is not one that can be asked.
-pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Problems) -> Option<Service> {
+pub(super) fn service(reader: &Reader<'_>, asked: ServiceLookup<'_>, problems: &mut Problems) -> Option<Service> {
     let area = asked.area;
     let (variant, retry) = settings(&asked, problems);
     let variant = reader.variant_id(variant);
@@ -62,7 +62,7 @@ pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Prob
 }
 
 /// What is asked of the connections to a service, and when it is asked again.
-pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
+pub(super) fn settings(asked: &ServiceLookup<'_>, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
     let Some(settings) = asked.services.settings else {
         return Default::default();
     };
@@ -71,7 +71,7 @@ pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, 
 }
 
 /// All references as one backend, and the host of the first.
-fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<str>), String> {
+fn backends(reader: &Reader<'_>, asked: &ServiceLookup<'_>) -> Result<(BackendId, Arc<str>), String> {
     let found = asked.services.references.iter().map(|named| {
         let (backend, host) = backend(reader, asked.by, named, asked.protocol)?;
         let member = SetMember {

@@ -14,7 +14,7 @@ use crate::{
             view::{ListenerView, ListenerViews},
         },
         namespace,
-        policies::{attachment::Held, custom, effective},
+        policies::{attachment::PolicyHolders, custom, effective},
     },
 };
 use edge_ir::RouteTableName;
@@ -30,7 +30,7 @@ pub(crate) struct Attachments {
     /// ParentRefs that name an object which doesn't exist.
     pub(crate) lost: Box<[Arc<ParentReference>]>,
     /// Those that hold it and its rules; mostly none.
-    pub(crate) held: Option<Box<Held>>,
+    pub(crate) held: Option<Box<PolicyHolders>>,
     /// Policies over it that only extension services know.
     pub(crate) custom: custom::OverRoute,
 }
@@ -109,7 +109,7 @@ struct Subject<'a> {
     /// Its hostnames, without what is none; all hosts where it says nothing.
     hostnames: SmallVec<[Own<'a>; 1]>,
     /// Policies on itself.
-    held: Held,
+    held: PolicyHolders,
 }
 
 /// A hostname of a route.

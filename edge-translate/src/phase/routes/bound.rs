@@ -22,9 +22,8 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, BackendPort, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held,
-        ListenerId, PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment,
-        VariantId,
+        BackendId, BackendPort, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, ListenerId,
+        PolicyFilters, Protection, RouteId, RouteKind, Security, Streams, Sym, TableRef, Traffic, Treatment, VariantId,
     },
     own_host,
     phase::{
@@ -223,7 +222,7 @@ const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
 struct Binder<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
-    context: Held<'a, Context>,
+    context: TableRef<'a, Context>,
     /// The rule that is being bound.
     rule: usize,
     backends: SmallVec<[BackendId; 2]>,
@@ -242,9 +241,9 @@ struct Due<'a> {
     variant: VariantId,
     /// Others that it uses, which aren't counted under its name.
     aside: VariantId,
-    traffic: Held<'a, Traffic>,
-    security: Held<'a, Security>,
-    extension: Held<'a, Extension>,
+    traffic: TableRef<'a, Traffic>,
+    security: TableRef<'a, Security>,
+    extension: TableRef<'a, Extension>,
     /// What filters of these do together.
     together: RouteFilters,
 }

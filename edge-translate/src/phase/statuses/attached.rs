@@ -20,7 +20,7 @@ use crate::{
             listener_set,
         },
         policies::{
-            attachment::{self, Held, may_target},
+            attachment::{self, PolicyHolders, may_target},
             extension,
             policy::{self, Standing},
             security,
@@ -493,7 +493,7 @@ fn invalid(fault: Arc<str>) -> Condition {
 }
 
 /// Who holds a target. What a route says of itself stands with its attachments.
-fn held<'a>(reader: &Reader<'a>, target: Target) -> Cow<'a, Held> {
+fn held<'a>(reader: &Reader<'a>, target: Target) -> Cow<'a, PolicyHolders> {
     match target.route() {
         Some(route) => {
             let attachments = reader.attachments(route);

@@ -27,13 +27,13 @@ const UNLIMITED: &str = "a proxy has limits of its own for what it tells";
 /// A place in what was written, told by the one around it: a path is written for what there is something to say of, and
 /// that is hardly ever.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum FieldPath<'a> {
     Top(&'static str),
-    Member(&'a Place<'a>, &'a str),
-    Entry(&'a Place<'a>, usize),
+    Member(&'a FieldPath<'a>, &'a str),
+    Entry(&'a FieldPath<'a>, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Top(name) => f.write_str(name),
@@ -46,7 +46,7 @@ impl fmt::Display for Place<'_> {
 /// The settings without an effect in a policy, a sentence each.
 pub(super) fn of_policy(spec: &Value) -> Vec<String> {
     let mut told = Vec::new();
-    look(LIMITED, Place::Top("spec"), spec, &mut told);
+    look(LIMITED, FieldPath::Top("spec"), spec, &mut told);
     told
 }
 
@@ -54,16 +54,16 @@ pub(super) fn of_policy(spec: &Value) -> Vec<String> {
 pub(super) fn of_proxy(spec: &EdgeProxySpec) -> Vec<String> {
     let mut told = Vec::new();
     if let Some(Ok(telemetry)) = spec.telemetry.as_ref().map(serde_json::to_value) {
-        look(UNLIMITED, Place::Top("spec.telemetry"), &telemetry, &mut told);
+        look(UNLIMITED, FieldPath::Top("spec.telemetry"), &telemetry, &mut told);
     }
     told
 }
 
-fn look(limits: &str, place: Place<'_>, value: &Value, told: &mut Vec<String>) {
+fn look(limits: &str, place: FieldPath<'_>, value: &Value, told: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                let place = Place::Member(&place, name);
+                let place = FieldPath::Member(&place, name);
                 match name == SETTINGS {
                     true => told.extend(idle(limits, place, member)),
                     false => look(limits, place, member, told),
@@ -72,14 +72,14 @@ fn look(limits: &str, place: Place<'_>, value: &Value, told: &mut Vec<String>) {
         }
         Value::Array(entries) => {
             for (n, entry) in entries.iter().enumerate() {
-                look(limits, Place::Entry(&place, n), entry, told);
+                look(limits, FieldPath::Entry(&place, n), entry, told);
             }
         }
         _ => {}
     }
 }
 
-fn idle<'a>(limits: &'a str, place: Place<'a>, settings: &'a Value) -> impl Iterator<Item = String> + 'a {
+fn idle<'a>(limits: &'a str, place: FieldPath<'a>, settings: &'a Value) -> impl Iterator<Item = String> + 'a {
     let is_set = move |field: &[&str]| !field.iter().fold(settings, |at, name| &at[*name]).is_null();
     let set = IDLE.iter().filter(move |(field, _)| is_set(field));
     set.map(move |(field, why)| format!("{place}.{} has no effect: {}", field.join("."), why.unwrap_or(limits)))

@@ -2,7 +2,7 @@
 //! refuses what [`faults`] finds, as a whole response or by resource, as proxies do one or the other. One that does the
 //! latter takes tables by what differs from those that it has, too.
 
-use super::{Action, Held, Response, Stream, ack, nack, request, subscribe};
+use super::{Action, QuarantinedPart, Response, Stream, ack, nack, request, subscribe};
 use crate::{
     parts::{self, tests::put_together},
     snapshot::{Entry, ResourceType, Snapshot},
@@ -51,7 +51,7 @@ pub(super) struct Client {
     /// Rejected and not resolved, as far as it was told.
     pub(super) rejected: BTreeSet<(ResourceType, Arc<str>)>,
     /// Told and not yet taken up.
-    pub(super) quarantined: Vec<Held>,
+    pub(super) quarantined: Vec<QuarantinedPart>,
     /// Responses that it read.
     pub(super) read: usize,
     /// What it has, by kind and name.

@@ -1,7 +1,7 @@
 //! Limits of requests in a time.
 
 use super::super::common::{number, range, seconds, text_matcher};
-use edge_ir::{Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, Told};
+use edge_ir::{Hits, LimitHeaders, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -54,7 +54,7 @@ pub(super) fn neutral() -> Filter {
 }
 
 /// The limits of a route, or of those that share them, and whether clients are told where these don't say.
-pub(super) fn lower(limits: &LocalRateLimit, told: Told) -> Filter {
+pub(super) fn lower(limits: &LocalRateLimit, told: LimitHeaders) -> Filter {
     let always = RuntimeFractionalPercent {
         // Of a hundred.
         default_value: Some(FractionalPercent {
@@ -65,15 +65,15 @@ pub(super) fn lower(limits: &LocalRateLimit, told: Told) -> Filter {
     };
     // Whether the instance tells is what its limit for other requests says, so rules that say nothing must say what their
     // listener does.
-    let of_listener = told.or(Told::Yes);
+    let of_listener = told.or(LimitHeaders::Yes);
     let usual = match limits.told {
-        Told::Yes | Told::No if limits.told != of_listener => option(of_listener),
-        Told::Usual | Told::Yes | Told::No => XRateLimitOption::Unspecified,
+        LimitHeaders::Yes | LimitHeaders::No if limits.told != of_listener => option(of_listener),
+        LimitHeaders::Usual | LimitHeaders::Yes | LimitHeaders::No => XRateLimitOption::Unspecified,
     };
     let rule = |one: &RateLimitRule| rt::RateLimit {
         x_ratelimit_option: match one.told {
-            Told::Usual => usual.into(),
-            Told::Yes | Told::No => option(one.told).into(),
+            LimitHeaders::Usual => usual.into(),
+            LimitHeaders::Yes | LimitHeaders::No => option(one.told).into(),
         },
         ..rule(one)
     };
@@ -90,10 +90,10 @@ pub(super) fn lower(limits: &LocalRateLimit, told: Told) -> Filter {
     }
 }
 
-fn headers(told: Told) -> XRateLimitHeadersRfcVersion {
+fn headers(told: LimitHeaders) -> XRateLimitHeadersRfcVersion {
     match told {
-        Told::Usual | Told::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
-        Told::No => XRateLimitHeadersRfcVersion::Off,
+        LimitHeaders::Usual | LimitHeaders::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
+        LimitHeaders::No => XRateLimitHeadersRfcVersion::Off,
     }
 }
 
@@ -132,11 +132,11 @@ pub(crate) fn described(entry: &Entry) -> (&str, &str) {
     }
 }
 
-fn option(told: Told) -> XRateLimitOption {
+fn option(told: LimitHeaders) -> XRateLimitOption {
     match told {
-        Told::Usual => XRateLimitOption::Unspecified,
-        Told::Yes => XRateLimitOption::DraftVersion03,
-        Told::No => XRateLimitOption::Off,
+        LimitHeaders::Usual => XRateLimitOption::Unspecified,
+        LimitHeaders::Yes => XRateLimitOption::DraftVersion03,
+        LimitHeaders::No => XRateLimitOption::Off,
     }
 }
 

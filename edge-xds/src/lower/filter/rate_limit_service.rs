@@ -2,11 +2,11 @@
 
 use super::{
     super::common::duration,
-    Place,
+    RoutePosition,
     rate_limit::{hits, rule},
 };
 use crate::limits::{domain, owner_key};
-use edge_ir::{GlobalRateLimit, GlobalRateLimitRule, RateLimitService, Told, Unanswered};
+use edge_ir::{GlobalRateLimit, GlobalRateLimitRule, LimitHeaders, RateLimitService, Unanswered};
 use envoy_types::pb::envoy::{
     config::{
         core::v3::{
@@ -38,8 +38,8 @@ const NO_DOMAIN: &str = "none";
 /// The instance of a listener; a route says what is counted.
 pub(super) fn lower(service: &RateLimitService) -> Filter {
     let headers = match service.told {
-        Told::Usual | Told::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
-        Told::No => XRateLimitHeadersRfcVersion::Off,
+        LimitHeaders::Usual | LimitHeaders::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
+        LimitHeaders::No => XRateLimitHeadersRfcVersion::Off,
     };
     Filter {
         domain: NO_DOMAIN.to_owned(),
@@ -61,10 +61,10 @@ pub(super) fn lower(service: &RateLimitService) -> Filter {
 }
 
 /// What is counted of a route's requests.
-pub(super) fn of_route(limits: &GlobalRateLimit, place: Place<'_>) -> RateLimitPerRoute {
-    let name = format!("{}/{}", place.route, place.suffix);
+pub(super) fn of_route(limits: &GlobalRateLimit, position: RoutePosition<'_>) -> RateLimitPerRoute {
+    let name = format!("{}/{}", position.route, position.suffix);
     RateLimitPerRoute {
-        domain: domain(limits, place.host).to_owned(),
+        domain: domain(limits, position.host).to_owned(),
         rate_limits: limits
             .rules
             .iter()

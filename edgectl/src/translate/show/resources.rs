@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Where objects of a kind stand in the output.
-enum Place {
+enum OutputKey {
     /// In a list under this key.
     List(&'static str),
     /// Alone under the first key; where there are several, all of them in a list under the second.
@@ -18,25 +18,25 @@ enum Place {
 }
 
 /// The key of a kind; kinds without one have no status of ours and aren't shown.
-fn place(kind: Kind) -> Option<Place> {
+fn place(kind: Kind) -> Option<OutputKey> {
     Some(match kind {
-        Kind::GatewayClass => Place::Single("gatewayClass", "gatewayClasses"),
-        Kind::EdgeProxy => Place::Single("edgeProxy", "edgeProxies"),
-        Kind::Gateway => Place::List("gateways"),
-        Kind::ListenerSet => Place::List("listenerSets"),
-        Kind::HttpRoute => Place::List("httpRoutes"),
-        Kind::GrpcRoute => Place::List("grpcRoutes"),
-        Kind::TlsRoute => Place::List("tlsRoutes"),
-        Kind::TcpRoute => Place::List("tcpRoutes"),
-        Kind::UdpRoute => Place::List("udpRoutes"),
-        Kind::BackendTlsPolicy => Place::List("backendTLSPolicies"),
-        Kind::BackendTrafficPolicy => Place::List("backendTrafficPolicies"),
-        Kind::ClientTrafficPolicy => Place::List("clientTrafficPolicies"),
-        Kind::SecurityPolicy => Place::List("securityPolicies"),
-        Kind::EdgeExtensionPolicy => Place::List("edgeExtensionPolicies"),
-        Kind::EdgePatchPolicy => Place::List("edgePatchPolicies"),
-        Kind::Backend => Place::List("backends"),
-        Kind::CustomPolicy => Place::List("extensionServerPolicies"),
+        Kind::GatewayClass => OutputKey::Single("gatewayClass", "gatewayClasses"),
+        Kind::EdgeProxy => OutputKey::Single("edgeProxy", "edgeProxies"),
+        Kind::Gateway => OutputKey::List("gateways"),
+        Kind::ListenerSet => OutputKey::List("listenerSets"),
+        Kind::HttpRoute => OutputKey::List("httpRoutes"),
+        Kind::GrpcRoute => OutputKey::List("grpcRoutes"),
+        Kind::TlsRoute => OutputKey::List("tlsRoutes"),
+        Kind::TcpRoute => OutputKey::List("tcpRoutes"),
+        Kind::UdpRoute => OutputKey::List("udpRoutes"),
+        Kind::BackendTlsPolicy => OutputKey::List("backendTLSPolicies"),
+        Kind::BackendTrafficPolicy => OutputKey::List("backendTrafficPolicies"),
+        Kind::ClientTrafficPolicy => OutputKey::List("clientTrafficPolicies"),
+        Kind::SecurityPolicy => OutputKey::List("securityPolicies"),
+        Kind::EdgeExtensionPolicy => OutputKey::List("edgeExtensionPolicies"),
+        Kind::EdgePatchPolicy => OutputKey::List("edgePatchPolicies"),
+        Kind::Backend => OutputKey::List("backends"),
+        Kind::CustomPolicy => OutputKey::List("extensionServerPolicies"),
         Kind::HttpRouteFilter
         | Kind::ReferenceGrant
         | Kind::Namespace
@@ -62,11 +62,11 @@ pub(super) fn with_statuses(outcome: &Outcome) -> Result<Map<String, Value>> {
         let Some(place) = place(key.kind) else { continue };
         let value = with_status(object, statuses.get(&key).copied())?;
         match place {
-            Place::List(list) => push(&mut shown, list, value),
-            Place::Single(single, _) if !shown.contains_key(single) => {
+            OutputKey::List(list) => push(&mut shown, list, value),
+            OutputKey::Single(single, _) if !shown.contains_key(single) => {
                 shown.insert(single.to_owned(), value);
             }
-            Place::Single(single, list) => {
+            OutputKey::Single(single, list) => {
                 if !shown.contains_key(list) {
                     let first = shown[single].clone();
                     push(&mut shown, list, first);

@@ -184,14 +184,14 @@ impl Rig {
         };
         let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, receiver) = watch::channel(None);
-        let told = Told {
+        let outputs = Outputs {
             reports: Arc::new(watch::Sender::new(None)),
             admins: Arc::default(),
         };
-        let (reports, admins) = (told.reports.subscribe(), told.admins.subscribe());
+        let (reports, admins) = (outputs.reports.subscribe(), outputs.admins.subscribe());
         let metrics = Arc::new(Metrics::default());
         let measured = Arc::clone(&metrics);
-        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, told, measured, stop));
+        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, outputs, measured, stop));
         Self {
             folder,
             settings,

@@ -7,7 +7,7 @@ use crate::{
     name::{BackendKind, BackendPort},
     phase::{
         secrets::Provided,
-        tls::{Asked, Parameters, elsewhere},
+        tls::{Parameters, TlsPreferences, elsewhere},
     },
 };
 use edge_ir::{Inside, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
@@ -58,7 +58,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
         },
         authorities,
         client_certificate: None,
-        asked: Asked::default(),
+        asked: TlsPreferences::default(),
     })
 }
 
@@ -98,7 +98,7 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
             }
         }
     };
-    let asked = Asked::of(&tls.settings());
+    let asked = TlsPreferences::of(&tls.settings());
     Ok(Trust {
         client_certificate,
         tls: UpstreamTls {
@@ -112,7 +112,7 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
 
 /// What is spoken to a Backend that names no protocols: either version of HTTP. A WebSocket is an upgrade of HTTP/1.1, and
 /// few servers take one inside HTTP/2 (RFC 8441).
-fn inside(backend: &Backend, asked: &Asked) -> Inside {
+fn inside(backend: &Backend, asked: &TlsPreferences) -> Inside {
     let is_web_socket = |protocol: &AppProtocol| matches!(protocol, AppProtocol::Ws | AppProtocol::Wss);
     match &asked.alpn {
         None if !backend.spec.app_protocols.iter().any(is_web_socket) => Inside::Agreed,

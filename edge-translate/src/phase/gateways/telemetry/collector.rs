@@ -29,12 +29,12 @@ pub(crate) struct Collector {
     /// What is spoken there.
     pub(crate) protocol: AppProtocol,
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) target: CollectorTarget,
 }
 
 /// Where one is who is told.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum CollectorTarget {
     /// A backend, or a set of several.
     Backend(BackendId),
     /// A host and a port.
@@ -44,9 +44,9 @@ pub(crate) enum Place {
 impl Collector {
     /// The backend whose endpoints are discovered.
     pub(crate) fn backend(&self) -> Option<BackendId> {
-        match &self.place {
-            Place::Backend(backend) => Some(*backend),
-            Place::Host(..) => None,
+        match &self.target {
+            CollectorTarget::Backend(backend) => Some(*backend),
+            CollectorTarget::Host(..) => None,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Finder<'_, '_> {
         if backends.single.is_some() {
             return Err("BackendRefs must be used, backendRef is not supported.".to_owned());
         }
-        let (place, authority) = match (backends.listed, address) {
+        let (target, authority) = match (backends.listed, address) {
             ([], Some((host, port))) => self.at_host(host, port)?,
             ([], None) => return Err("host or backendRefs needs to be set".to_owned()),
             (listed, _) => self.at_backends(listed, protocol, backends.settings)?,
@@ -86,7 +86,7 @@ impl Finder<'_, '_> {
         self.found.push(Collector {
             name: cluster.clone(),
             protocol,
-            place,
+            target,
         });
         Ok(CollectorRef {
             cluster,
@@ -95,7 +95,7 @@ impl Finder<'_, '_> {
         })
     }
 
-    pub(super) fn at_host(&self, host: &str, port: u16) -> Result<(Place, Arc<str>), String> {
+    pub(super) fn at_host(&self, host: &str, port: u16) -> Result<(CollectorTarget, Arc<str>), String> {
         let is_host = matches!(api::Hostname::parse(host), Ok(api::Hostname::Exact(_)));
         if !is_host && host.parse::<std::net::IpAddr>().is_err() {
             return Err(format!("{host:?} is neither a host name nor an address"));
@@ -103,7 +103,7 @@ impl Finder<'_, '_> {
         if port == 0 {
             return Err("port 0 can't be reached".to_owned());
         }
-        Ok((Place::Host(host.into(), port), authority(host, port).into()))
+        Ok((CollectorTarget::Host(host.into(), port), authority(host, port).into()))
     }
 
     fn at_backends(
@@ -111,7 +111,7 @@ impl Finder<'_, '_> {
         listed: &[BackendRef],
         protocol: AppProtocol,
         settings: Option<&ClusterSettings>,
-    ) -> Result<(Place, Arc<str>), String> {
+    ) -> Result<(CollectorTarget, Arc<str>), String> {
         let variant = settings.map_or(Ok(VariantId::OWN), |settings| self.variant(settings))?;
         let mut authority = None;
         let mut found = Vec::new();
@@ -143,7 +143,7 @@ impl Finder<'_, '_> {
             protocol,
             variant,
         };
-        Ok((Place::Backend(backend), authority.into()))
+        Ok((CollectorTarget::Backend(backend), authority.into()))
     }
 
     fn variant(&self, settings: &ClusterSettings) -> Result<VariantId, String> {

@@ -48,8 +48,12 @@ pub(super) fn placeholders(spec: &ProxyMetrics) -> Vec<MetricSink> {
         .iter()
         .take(MOST)
         .filter_map(|sink| sink.open_telemetry.as_deref());
-    let somewhere = || (vec![whole("collector".into(), 1)], "collector".into(), None);
-    otlp.filter_map(|otlp| told(otlp, somewhere()).ok()).collect()
+    let somewhere = || MetricTarget {
+        hosts: vec![whole("collector".into(), 1)],
+        authority: "collector".into(),
+        tls: None,
+    };
+    otlp.filter_map(|otlp| pushed(otlp, somewhere()).ok()).collect()
 }
 
 fn sink(finder: &mut Finder<'_, '_>, spec: &Spec) -> Result<MetricSink, String> {
@@ -67,29 +71,30 @@ fn sink(finder: &mut Finder<'_, '_>, spec: &Spec) -> Result<MetricSink, String> 
     if backends.settings.is_some() {
         return Err("backendSettings of a collector of metrics is not supported by this version".to_owned());
     }
-    let (hosts, authority, tls) = match (backends.listed, otlp.address()) {
+    let target = match (backends.listed, otlp.address()) {
         ([], Some((host, port))) => {
             let (_, authority) = finder.at_host(host, port)?;
-            (vec![whole(host.into(), port)], authority, None)
+            MetricTarget {
+                hosts: vec![whole(host.into(), port)],
+                authority,
+                tls: None,
+            }
         }
         ([], None) => return Err("host or backendRefs needs to be set".to_owned()),
         (listed, _) => at_backends(finder, listed)?,
     };
-    told(otlp, (hosts, authority, tls))
+    pushed(otlp, target)
 }
 
-fn told(
-    otlp: &OpenTelemetryMetrics,
-    (hosts, authority, tls): (Vec<MetricHost>, Arc<str>, Option<MetricTls>),
-) -> Result<MetricSink, String> {
+fn pushed(otlp: &OpenTelemetryMetrics, target: MetricTarget) -> Result<MetricSink, String> {
     let temporality = |as_deltas| match as_deltas {
         true => Temporality::Delta,
         false => Temporality::Cumulative,
     };
     Ok(MetricSink {
-        hosts,
-        authority,
-        tls,
+        hosts: target.hosts,
+        authority: target.authority,
+        tls: target.tls,
         headers: formats::headers(&otlp.headers)?,
         resource: formats::pairs(&otlp.resource_attributes),
         counters: temporality(otlp.report_counters_as_deltas),
@@ -106,9 +111,14 @@ fn whole(host: Arc<str>, port: u16) -> MetricHost {
     }
 }
 
-type Place = (Vec<MetricHost>, Arc<str>, Option<MetricTls>);
+/// Where metrics are sent.
+struct MetricTarget {
+    hosts: Vec<MetricHost>,
+    authority: Arc<str>,
+    tls: Option<MetricTls>,
+}
 
-fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Place, String> {
+fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<MetricTarget, String> {
     let mut hosts = Vec::new();
     let mut ports = Vec::new();
     let mut authority = None;
@@ -143,7 +153,11 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
         Some(trust) => Some(tls(trust, &hosts, finder.tls.as_ref().map_err(String::clone)?)?),
         None => None,
     };
-    Ok((hosts, authority.into(), tls))
+    Ok(MetricTarget {
+        hosts,
+        authority: authority.into(),
+        tls,
+    })
 }
 
 /// Names and addresses of a backend.

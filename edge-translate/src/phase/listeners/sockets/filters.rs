@@ -18,8 +18,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LocalRateLimit, PlaceDatabases,
-    PlaceFact, PlaceLookup, RateLimitService, Secret, Told,
+    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LimitHeaders, LocalRateLimit,
+    PlaceDatabases, PlaceFact, PlaceLookup, RateLimitService, Secret,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -123,17 +123,17 @@ pub(super) fn of_listener(
 fn in_listener(settings: FilterSettings, traffic: &ClientTraffic) -> FilterSettings {
     let told = traffic.limits;
     match settings {
-        FilterSettings::RateLimit(limits) if (limits.told, told) != (Told::Usual, Told::Usual) => {
+        FilterSettings::RateLimit(limits) if (limits.told, told) != (LimitHeaders::Usual, LimitHeaders::Usual) => {
             let mut limits = LocalRateLimit::clone(&limits);
-            if limits.told != Told::Usual {
+            if limits.told != LimitHeaders::Usual {
                 // The instance speaks for its limit for other requests; a rule that says nothing is as the listener is.
-                let usual = told.or(Told::Yes);
+                let usual = told.or(LimitHeaders::Yes);
                 limits.rules.iter_mut().for_each(|rule| rule.told = rule.told.or(usual));
             }
             limits.told = limits.told.or(told);
             FilterSettings::RateLimit(Arc::new(limits))
         }
-        FilterSettings::RateLimitService(service) if told != Told::Usual => {
+        FilterSettings::RateLimitService(service) if told != LimitHeaders::Usual => {
             let service = RateLimitService::clone(&service);
             FilterSettings::RateLimitService(Arc::new(RateLimitService { told, ..service }))
         }

@@ -2,7 +2,7 @@
 
 use super::ours::{self, Ours};
 use crate::{engine::reader::Reader, phase::backends::cluster::ClusterParts};
-use edge_ir::{AppProtocol, ClusterName, FilterSettings, RateLimitService, Timeout, Told};
+use edge_ir::{AppProtocol, ClusterName, FilterSettings, LimitHeaders, RateLimitService, Timeout};
 use std::sync::Arc;
 
 /// The name of its cluster.
@@ -23,7 +23,7 @@ pub(super) fn service(reader: &Reader<'_>) -> FilterSettings {
         cluster: ClusterName::from(CLUSTER),
         timeout: settings.timeout.unwrap_or(TIMEOUT),
         unanswered: settings.unanswered,
-        told: Told::Usual,
+        told: LimitHeaders::Usual,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Filters of native modules, which the EdgeProxy of the fleet lists.
 
-use super::{Allowed, Place, Read};
+use super::{Allowed, EntryPosition, Read};
 use crate::{
     api::{
         edge_proxy::{DynamicModule, DynamicModuleSourceType},
@@ -17,21 +17,21 @@ use std::sync::Arc;
 
 /// A filter, before it is known what module it is of.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct UnresolvedFilter {
     id: FilterId,
     spec: ModuleFilter,
 }
 
-pub(super) fn read(_: &Reader<'_>, place: Place<'_>, entry: &Value) -> Result<Read, Arc<str>> {
+pub(super) fn read(_: &Reader<'_>, place: EntryPosition<'_>, entry: &Value) -> Result<Read, Arc<str>> {
     let id = FilterId {
         kind: FilterKind::DynamicModules,
         owner: place.owner(),
     };
     let spec = place.parse(entry)?;
-    Ok(Read::Native(Arc::new(Wanted { id, spec })))
+    Ok(Read::Native(Arc::new(UnresolvedFilter { id, spec })))
 }
 
-impl Wanted {
+impl UnresolvedFilter {
     /// The filter, of a module that the fleet may load, and whom a module that must be fetched is asked of.
     pub(super) fn among(&self, allowed: &Allowed) -> Result<(FilterInstance, Option<OutsideService>), Arc<str>> {
         let name = &*self.spec.name;

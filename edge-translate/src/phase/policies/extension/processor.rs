@@ -1,6 +1,6 @@
 //! Services that see requests and responses, and may change them.
 
-use super::{Place, Read};
+use super::{EntryPosition, Read};
 use crate::{
     api::{
         Kind, Text,
@@ -8,7 +8,7 @@ use crate::{
     },
     engine::reader::Reader,
     phase::policies::{
-        services::{self, Asked},
+        services::{self, ServiceLookup},
         traffic::Problems,
     },
 };
@@ -39,12 +39,12 @@ const ATTRIBUTES: [&str; 7] = [
 /// Most namespaces that a service may write.
 const MOST_WRITABLE: usize = 8;
 
-pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Result<Read, Arc<str>> {
+pub(super) fn read(reader: &Reader<'_>, place: EntryPosition<'_>, entry: &Value) -> Result<Read, Arc<str>> {
     let spec: ExtProc = place.parse(entry)?;
     place.checked(|problems| processor(reader, place, &spec, problems))
 }
 
-fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &mut Problems) -> Option<Read> {
+fn processor(reader: &Reader<'_>, place: EntryPosition<'_>, spec: &ExtProc, problems: &mut Problems) -> Option<Read> {
     let services = spec.services();
     services::refuse_older(AREA, &services, problems);
     let timeout = problems.positive(AREA, "MessageTimeout", spec.message_timeout.as_ref());
@@ -60,7 +60,7 @@ fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &m
     let metadata = spec.metadata.clone().unwrap_or_default();
     check_writable(&metadata.writable_namespaces, problems);
     let names = |names: &[Text]| names.iter().map(|name| (&**name).into()).collect();
-    let asked = Asked {
+    let asked = ServiceLookup {
         by: Kind::EdgeExtensionPolicy,
         area: AREA,
         protocol: AppProtocol::Http2,

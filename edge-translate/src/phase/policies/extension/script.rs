@@ -5,7 +5,7 @@
 //! environment nor code from elsewhere beyond what the EdgeProxy allows. To be sure of that, a script may not hand the
 //! libraries for these on to anybody either.
 
-use super::{Allowed, Place, Read};
+use super::{Allowed, EntryPosition, Read};
 use crate::{
     api::{edge_proxy::LuaValidation, extension::Lua, security::TextSource},
     engine::reader::Reader,
@@ -85,7 +85,7 @@ pub(super) struct Checked {
     handler: Option<&'static str>,
 }
 
-pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Result<Read, Arc<str>> {
+pub(super) fn read(reader: &Reader<'_>, place: EntryPosition<'_>, entry: &Value) -> Result<Read, Arc<str>> {
     let spec: Lua = place.parse(entry)?;
     place.checked(|problems| {
         let context = spec.filter_context.as_ref();

@@ -3,7 +3,7 @@
 //! What module there is behind a URL or in an image is a fact of the world outside, asked for with all that fetching it
 //! takes. Proxies get it from the controller, by the digest of its bytes. While nobody has told of it, the entry waits.
 
-use super::{Place, Read};
+use super::{EntryPosition, Read};
 use crate::{
     api::{
         Kind,
@@ -30,7 +30,7 @@ const AREA: &str = "Wasm";
 /// The key of what registries are shown, in a Secret of the type that Kubernetes has for it.
 const PULL_SECRET: &str = ".dockerconfigjson";
 
-pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Result<Read, Arc<str>> {
+pub(super) fn read(reader: &Reader<'_>, place: EntryPosition<'_>, entry: &Value) -> Result<Read, Arc<str>> {
     let spec: Wasm = place.parse(entry)?;
     place.checked(|problems| {
         let environment = environment(&spec, problems);

@@ -187,10 +187,10 @@ pub(super) fn api_keys(reader: &Reader<'_>, spec: &KeysSpec, problems: &mut Prob
 }
 
 /// Makes a place of the name of a header, parameter or cookie.
-type Place = fn(Arc<str>) -> KeySource;
+type MakeKeySource = fn(Arc<str>) -> KeySource;
 
 fn sources(from: &ExtractFrom, problems: &mut Problems) -> Vec<KeySource> {
-    let lists: [(&[Text], Place); 3] = [
+    let lists: [(&[Text], MakeKeySource); 3] = [
         (&from.headers, KeySource::Header),
         (&from.params, KeySource::Query),
         (&from.cookies, KeySource::Cookie),

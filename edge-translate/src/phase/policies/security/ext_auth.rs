@@ -13,7 +13,7 @@ use crate::{
     phase::{
         header::{WHOSE_FRAMING, is_framing},
         policies::{
-            services::{self, Asked},
+            services::{self, ServiceLookup},
             traffic::Problems,
         },
     },
@@ -60,7 +60,7 @@ pub(super) fn external(
         .iter()
         .filter_map(|one| attribute(reader, one, problems))
         .collect();
-    let asked = Asked {
+    let asked = ServiceLookup {
         by: Kind::SecurityPolicy,
         area: AREA,
         protocol,

@@ -6,7 +6,7 @@ use crate::{
     engine::reader::Reader,
     name::Variant,
     phase::policies::{
-        services::{self, Asked, Service},
+        services::{self, Service, ServiceLookup},
         traffic::Problems,
     },
 };
@@ -32,7 +32,7 @@ pub(super) fn giver(
     problems: &mut Problems,
 ) -> Option<Giver> {
     services::refuse_older(area, &services, problems);
-    let asked = Asked {
+    let asked = ServiceLookup {
         by: Kind::SecurityPolicy,
         area,
         protocol: AppProtocol::Http1,

@@ -101,17 +101,17 @@ pub(super) fn login(
 
 /// What is wanted of a Secret that a policy names.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct SecretEntry {
     key: &'static str,
     /// What messages call it.
     what: &'static str,
 }
 
-const CLIENT_SECRET: Wanted = Wanted {
+const CLIENT_SECRET: SecretEntry = SecretEntry {
     key: "client-secret",
     what: "client secret",
 };
-const CLIENT_ID: Wanted = Wanted {
+const CLIENT_ID: SecretEntry = SecretEntry {
     key: "client-id",
     what: "client ID",
 };
@@ -146,7 +146,12 @@ fn is_visible(byte: u8) -> bool {
 }
 
 /// A line of a Secret that the policy names.
-fn secret(reader: &Reader<'_>, reference: &PolicyRef, wanted: Wanted, problems: &mut Problems) -> Option<SecretKey> {
+fn secret(
+    reader: &Reader<'_>,
+    reference: &PolicyRef,
+    wanted: SecretEntry,
+    problems: &mut Problems,
+) -> Option<SecretKey> {
     let id = permitted(reader, AREA, reference, problems)?;
     let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
     let named = SecretKey {

@@ -15,7 +15,7 @@ use crate::{
     },
     phase::{cidr, routes::rules::expression},
 };
-use edge_ir::{Hits, RateLimit, RateLimitEntry as Entry, RateLimitUnit, TextMatcher, Told};
+use edge_ir::{Hits, LimitHeaders, RateLimit, RateLimitEntry as Entry, RateLimitUnit, TextMatcher};
 use std::sync::Arc;
 
 pub(super) const AREA: &str = "RateLimit";
@@ -42,14 +42,14 @@ pub(super) fn limit(rule: &Rule, problems: &mut Problems) -> Option<RateLimit> {
 }
 
 /// Whether clients are told of a rule.
-pub(super) fn told(rule: &Rule, problems: &mut Problems) -> Told {
+pub(super) fn told(rule: &Rule, problems: &mut Problems) -> LimitHeaders {
     match &rule.x_rate_limit_headers {
-        None => Told::Usual,
-        Some(XRateLimitHeaders::Off) => Told::No,
-        Some(XRateLimitHeaders::DraftVersion03) => Told::Yes,
+        None => LimitHeaders::Usual,
+        Some(XRateLimitHeaders::Off) => LimitHeaders::No,
+        Some(XRateLimitHeaders::DraftVersion03) => LimitHeaders::Yes,
         Some(XRateLimitHeaders::Other(other)) => {
             problems.add(AREA, format_args!("unsupported xRateLimitHeaders {other}"));
-            Told::Usual
+            LimitHeaders::Usual
         }
     }
 }
@@ -134,13 +134,13 @@ impl Conditions {
     fn selector(&mut self, selector: &RateLimitSelector, problems: &mut Problems) {
         for header in &selector.headers {
             let name = problems.token(AREA, "header", &header.name);
-            self.named(header, name, Place::Header, problems);
+            self.named(header, name, ConditionSubject::Header, problems);
         }
         for parameter in &selector.query_params {
             if parameter.name.is_empty() {
                 problems.add(AREA, "a query parameter has no name");
             }
-            self.named(parameter, (&*parameter.name).into(), Place::Query, problems);
+            self.named(parameter, (&*parameter.name).into(), ConditionSubject::Query, problems);
         }
         self.methods(&selector.methods, problems);
         if let Some(path) = &selector.path {
@@ -168,7 +168,7 @@ impl Conditions {
         }
     }
 
-    fn named(&mut self, condition: &Named, name: Arc<str>, place: Place, problems: &mut Problems) {
+    fn named(&mut self, condition: &Named, name: Arc<str>, place: ConditionSubject, problems: &mut Problems) {
         let key = self.key(&format!("match-{}", self.next));
         self.next += 1;
         let value = condition.value.as_deref();
@@ -185,8 +185,8 @@ impl Conditions {
                     problems.add(AREA, what);
                 }
                 self.entries.push(match place {
-                    Place::Header => Entry::HeaderValue { key, name },
-                    Place::Query => Entry::QueryValue { key, name },
+                    ConditionSubject::Header => Entry::HeaderValue { key, name },
+                    ConditionSubject::Query => Entry::QueryValue { key, name },
                 });
                 return;
             }
@@ -203,13 +203,13 @@ impl Conditions {
         };
         let expect = !condition.invert;
         self.entries.push(match place {
-            Place::Header => Entry::Header {
+            ConditionSubject::Header => Entry::Header {
                 key,
                 name,
                 text,
                 expect,
             },
-            Place::Query => Entry::Query {
+            ConditionSubject::Query => Entry::Query {
                 key,
                 name,
                 text,
@@ -302,7 +302,7 @@ impl Conditions {
 
 /// What a named condition is about.
 #[derive(Clone, Copy)]
-enum Place {
+enum ConditionSubject {
     Header,
     Query,
 }

@@ -2,7 +2,7 @@
 //!
 //! Who edits a file looks at the log first, so a line names the object, where it is written, what doesn't hold and why.
 
-use crate::state::Place;
+use crate::state::SourceLocation;
 use edge_translate::{
     api::{ObjectKey, ParentReference},
     status::{Condition, Status, StatusBody, Truth},
@@ -24,7 +24,7 @@ const TOLD_ELSEWHERE: [&str; 2] = ["NoResources", "Pending"];
 
 /// What has been told and still holds.
 #[derive(Debug, Default)]
-pub struct Told(BTreeMap<ObjectKey, BTreeMap<Statement, String>>);
+pub struct StandingFaults(BTreeMap<ObjectKey, BTreeMap<Statement, String>>);
 
 /// Which statement about an object: the part of it, and the condition, as they are told.
 type Statement = String;
@@ -38,9 +38,9 @@ pub enum News {
     Good(String),
 }
 
-impl Told {
+impl StandingFaults {
     /// What is new about an object, given what is to be said about it now.
-    pub fn follow(&mut self, key: &ObjectKey, status: Option<&Status>, place: Option<&Place>) -> Vec<News> {
+    pub fn follow(&mut self, key: &ObjectKey, status: Option<&Status>, place: Option<&SourceLocation>) -> Vec<News> {
         let before = self.0.remove(key).unwrap_or_default();
         let now = status.map(bad).unwrap_or_default();
         let object = match place {
@@ -144,11 +144,11 @@ mod tests {
     #[test]
     fn a_statement_is_told_when_it_turns_or_its_reason_changes_and_not_again() {
         let key = ObjectKey::new(Kind::Gateway, "ns", "gw");
-        let place = Place {
+        let place = SourceLocation {
             file: "a.yaml".into(),
             line: 7,
         };
-        let mut told = Told::default();
+        let mut told = StandingFaults::default();
         let mut follow = |status: Option<&Status>| told.follow(&key, status, Some(&place));
         let good = gateway(
             vec![Condition::yes("Accepted", "Accepted", "Fine")],
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn an_object_that_leads_to_nothing_is_told_until_it_does() {
         let key = ObjectKey::new(Kind::HttpRoute, "ns", "r");
-        let mut told = Told::default();
+        let mut told = StandingFaults::default();
         let of = |body| Status {
             observed_generation: 1,
             body,
