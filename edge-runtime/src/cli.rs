@@ -8,7 +8,7 @@ mod proxy;
 use crate::{
     Error,
     config::{self, Overrides},
-    infra::host::AtStop,
+    host_infra::AtStop,
     logging,
     server::{self, Listen, Start},
     task::StopSource,

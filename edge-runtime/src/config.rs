@@ -8,7 +8,7 @@ use crate::{
     Error,
     error::describe,
     folders,
-    infra::host::HostFolders,
+    host_infra::HostFolders,
     logging::{Encoder, Logging},
     xds_server::Limits,
 };

@@ -8,7 +8,7 @@
 //!
 //! [`server`] starts one task for each of these and restarts what a changed configuration affects. Tasks are owned
 //! ([`task`]), channels are bounded, and state that only the latest matters of travels in watch channels. There are two
-//! modes of one shape: standalone with files ([`provider::file`]), processes ([`infra::host`]) and a status document
+//! modes of one shape: standalone with files ([`provider::file`]), processes ([`host_infra`]) and a status document
 //! ([`status`]), and a cluster ([`cluster`]) with a provider, an infrastructure and a writer of statuses of its own, which
 //! hears of the proxies of all [`replicas`].
 //!
@@ -28,8 +28,8 @@ mod error;
 pub mod extensions;
 mod files;
 mod folders;
+pub mod host_infra;
 pub mod http;
-pub mod infra;
 pub mod logging;
 pub mod machine_ports;
 pub mod metrics;

@@ -11,7 +11,7 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::{self, Cluster, Config, Mode, Overrides},
-    infra::host::AtStop,
+    host_infra::AtStop,
     logging::LogControl,
     modules::Modules,
     state::{Input, ProviderName},

@@ -12,7 +12,7 @@
 mod access;
 #[doc(hidden)]
 pub mod access_log;
-mod between;
+mod bridged;
 mod client;
 mod cluster;
 mod common;
@@ -50,7 +50,7 @@ mod wasm;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use between::{between, tables_of};
+pub(crate) use bridged::{bridged, tables_of};
 pub(crate) use filter::described;
 pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;

@@ -8,7 +8,7 @@ use crate::{
     Error,
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
-    infra::host::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
+    host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file,
     state::{Batch, Input, ProviderName},
     status,
@@ -225,7 +225,7 @@ impl Running {
         };
         let metrics = Arc::clone(&hub.metrics);
         let task = Task::vital("host infrastructure", &hub.supervision, |stop| {
-            host::run(followed, folder, published, outputs, metrics, stop)
+            host_infra::run(followed, folder, published, outputs, metrics, stop)
         });
         HostTask { settings, task }
     }
@@ -240,8 +240,8 @@ impl Running {
             folders: standalone.folders.clone(),
             xds: self.xds,
             issuer: self.issuer.clone(),
-            bootstrap: host::render,
-            ready_patience: host::READY_PATIENCE,
+            bootstrap: host_infra::render,
+            ready_patience: host_infra::READY_PATIENCE,
             at_stop,
         }
     }
@@ -258,7 +258,7 @@ fn wanted(standalone: &Standalone) -> file::FileSources {
 /// Tells the world whether we run proxies on this machine, and which are ours.
 fn own_proxies(standalone: &Standalone) -> Input {
     Input::Proxies(match standalone.proxies {
-        Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),
+        Proxies::Processes(_) => Some(host_infra::own_proxies(&standalone.folders.runtime_dir)),
         Proxies::Foreign => None,
     })
 }

@@ -8,7 +8,7 @@
 
 use super::kind::Kind;
 use crate::{
-    lower::between,
+    lower::bridged,
     snapshot::{Diff, Entry, Section},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -27,7 +27,7 @@ impl Bridges {
         }
         for entry in &diff.changed {
             let held = self.sent.get(&entry.name).or_else(|| before.get(&entry.name));
-            match held.and_then(|held| between(held, entry)) {
+            match held.and_then(|held| bridged(held, entry)) {
                 Some(both) if listeners.wants(&entry.name) => {
                     let both = Arc::new(both);
                     listeners.send_instead(&both);

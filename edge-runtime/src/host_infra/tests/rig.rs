@@ -133,7 +133,7 @@ pub(super) fn render_silent(input: &BootstrapInput<'_>) -> Result<Rendered, Stri
 pub(super) fn good_proxy() -> String {
     let program = std::env::current_exe().unwrap();
     format!(
-        "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{ADMIN_VARIABLE}=$(cat \"$2\") exec {} --exact infra::host::tests::rig::stand_in --nocapture\n",
+        "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{ADMIN_VARIABLE}=$(cat \"$2\") exec {} --exact host_infra::tests::rig::stand_in --nocapture\n",
         program.display()
     )
 }

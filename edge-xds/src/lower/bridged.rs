@@ -19,7 +19,7 @@ use prost::{Message, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The new listener with the filters that only the old one has; none where it has them all.
-pub(crate) fn between(old: &Entry, new: &Entry) -> Option<Entry> {
+pub(crate) fn bridged(old: &Entry, new: &Entry) -> Option<Entry> {
     let before = Listener::decode(old.body.contiguous()).ok()?;
     let mut both = Listener::decode(new.body.contiguous()).ok()?;
     let held: Vec<&FilterChain> = before
