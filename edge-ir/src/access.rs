@@ -1,6 +1,6 @@
 //! Who may send a request: users and keys that it must carry, and rules over where it comes from and what it asks for.
 
-use crate::{Expression, Fraction, PathMatch, Place, SecretBytes, ValueMatcher};
+use crate::{Expression, Fraction, GeoConditions, PathMatch, SecretBytes, ValueMatcher};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -110,7 +110,7 @@ pub enum AccessCondition {
     /// A claim of a token has one of these values.
     Claim(ClaimCondition),
     /// The address of the client is at one of these places, as far as databases tell.
-    Place(Vec<Place>),
+    Place(Vec<GeoConditions>),
     /// This is true. What can't be told, for something that it reads isn't there, isn't.
     Expression(Arc<Expression>),
 }

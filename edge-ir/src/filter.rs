@@ -6,8 +6,8 @@
 //! is. Those of a listener's own are for all that it serves.
 
 use crate::{
-    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, Login,
-    LuaScript, NamedHosts, NativeFilter, PlaceLookup, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
+    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, GeoLookup, HeaderMutation, HostRewrite,
+    Login, LuaScript, NamedHosts, NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -206,7 +206,7 @@ pub enum FilterSettings {
     #[default]
     OfRoutes,
     /// Looks up where clients are, for rules over that.
-    Places(Arc<PlaceLookup>),
+    Places(Arc<GeoLookup>),
     /// Tells the backend the name of the user in a header of this name, for the routes that say which users there are.
     UserHeader(Arc<str>),
     /// Asks a service, for the routes that switch it on.

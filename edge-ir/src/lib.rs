@@ -44,6 +44,7 @@ mod ext_auth;
 mod extension;
 mod filter;
 mod fleet;
+mod geoip;
 mod http;
 mod infra;
 mod list;
@@ -51,10 +52,9 @@ mod listener;
 mod login;
 mod metrics;
 mod name;
-mod named;
+mod named_hosts;
 mod origin;
 mod patch;
-mod place;
 mod quantity;
 mod rate_limit_infra;
 mod secret;
@@ -96,6 +96,7 @@ pub use filter::{
     RouteFilters, Session, SessionCookie, TextMatch, TextMatcher, Unanswered,
 };
 pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
+pub use geoip::{GeoCondition, GeoConditions, GeoDatabases, GeoFact, GeoLookup};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort,
@@ -117,10 +118,9 @@ pub use login::{
 };
 pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, GuardSet, ListenerName, RouteTableName, SecretName};
-pub use named::NamedHosts;
+pub use named_hosts::NamedHosts;
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
-pub use place::{Place, PlaceCondition, PlaceDatabases, PlaceFact, PlaceLookup};
 pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
 pub use secret::{Secret, SecretBytes, SecretContent, SecretSource};
 pub use telemetry::{

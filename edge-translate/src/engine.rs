@@ -259,7 +259,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::Object(..)
         | Key::Slices(_)
         | Key::Grants(_)
-        | Key::Place(..)
+        | Key::Referrers(..)
         | Key::Covers(..)
         | Key::Fact(_)
         | Key::Patched(_) => {

@@ -21,14 +21,14 @@ use std::{fmt::Write, sync::Arc};
 mod ancestors;
 mod covers;
 mod outside;
-mod places;
 mod policies;
+mod references;
 mod sets;
 
 pub(crate) use covers::Cover;
 use covers::Covers;
-use places::Places;
 pub(crate) use policies::{is_in_force, written};
+use references::References;
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -87,7 +87,7 @@ pub(crate) struct World {
     /// Which backend a slice belongs to, so that it leaves the right one when its label changes.
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
     /// Who points where.
-    places: Places,
+    references: References,
     /// Which policies point where.
     covers: Covers,
     /// The time that we were told last.
@@ -114,7 +114,7 @@ impl World {
             grants: FxHashMap::default(),
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
-            places: Places::default(),
+            references: References::default(),
             covers: Covers::default(),
             now: None,
             port_holders: FxHashMap::default(),
@@ -377,10 +377,10 @@ impl World {
         ports.dedup();
         touched.subjects.extend(ports.into_iter().map(Subject::Port));
         self.turn_covers((kind, id), before.as_ref(), object.as_ref(), &mut touched);
-        let (was, now) = (self.places_of(before.as_ref()), self.places_of(object.as_ref()));
-        for place in self.places.turn((kind, id), &was, &now) {
-            touched.push(Key::Place(place.0, place.1));
-            if let (Kind::Secret, secret) = place {
+        let (was, now) = (self.references_of(before.as_ref()), self.references_of(object.as_ref()));
+        for target in self.references.turn((kind, id), &was, &now) {
+            touched.push(Key::Referrers(target.0, target.1));
+            if let (Kind::Secret, secret) = target {
                 touched.subjects.push(Subject::Certificate(secret));
             }
         }
@@ -389,7 +389,7 @@ impl World {
 
     /// Who names an object.
     pub(crate) fn pointers(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.places.at((kind, id))
+        self.references.to((kind, id))
     }
 
     /// Whether a certificate is one that somebody names as his own.

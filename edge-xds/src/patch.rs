@@ -5,8 +5,8 @@
 //! resource is what its other patches make of it.
 
 mod operation;
-mod place;
 mod rules;
+mod target;
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,10 @@ use crate::{
 };
 use edge_ir::{Fleet, Patch, PatchFailure, PatchProblem};
 pub(crate) use operation::step;
-use place::{PatchTarget, place};
 pub(crate) use rules::breach;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
+use target::{PatchTarget, target};
 
 /// What patches made of what, last time.
 #[derive(Debug, Default)]
@@ -62,24 +62,24 @@ impl Patched {
             return snapshot;
         }
         let mut failures = Vec::new();
-        let mut by_place: BTreeMap<PatchTarget, Vec<usize>> = BTreeMap::new();
+        let mut by_target: BTreeMap<PatchTarget, Vec<usize>> = BTreeMap::new();
         for (at, patch) in fleet.patches.iter().enumerate() {
-            match place(&snapshot, fleet, patch) {
-                Ok(place) => by_place.entry(place).or_default().push(at),
+            match target(&snapshot, fleet, patch) {
+                Ok(target) => by_target.entry(target).or_default().push(at),
                 Err(problem) => failures.push((at, problem)),
             }
         }
         let mut before = std::mem::take(&mut self.pieces);
-        for (place, indices) in by_place {
-            let base = snapshot.section(place.0).get(&place.1);
+        for (target, indices) in by_target {
+            let base = snapshot.section(target.0).get(&target.1);
             let patches = || indices.iter().map(|at| &fleet.patches[*at]);
             let kept = before
-                .remove(&place)
+                .remove(&target)
                 .filter(|piece| is_same(piece.base.as_ref(), base) && piece.patches.iter().eq(patches()));
-            let piece = kept.unwrap_or_else(|| Piece::new(&place, base.cloned(), patches().cloned().collect()));
+            let piece = kept.unwrap_or_else(|| Piece::new(&target, base.cloned(), patches().cloned().collect()));
             let problems = indices.iter().zip(&piece.problems);
             failures.extend(problems.filter_map(|(at, problem)| Some((*at, problem.clone()?))));
-            self.pieces.insert(place, piece);
+            self.pieces.insert(target, piece);
         }
         self.failures = in_order(failures, &fleet.patches);
         ResourceType::ALL
@@ -138,13 +138,13 @@ fn is_same(a: Option<&Arc<Entry>>, b: Option<&Arc<Entry>>) -> bool {
 }
 
 impl Piece {
-    fn new(place: &PatchTarget, base: Option<Arc<Entry>>, patches: Vec<Patch>) -> Self {
+    fn new(target: &PatchTarget, base: Option<Arc<Entry>>, patches: Vec<Patch>) -> Self {
         // What they make together counts: one may take away what the next puts back in another form.
-        let (mut work, mut problems) = Work::through(place, base.as_ref(), &patches, Judged::Together);
-        if !work.is_sound(place) {
-            (work, problems) = Work::through(place, base.as_ref(), &patches, Judged::OneByOne);
+        let (mut work, mut problems) = Work::through(target, base.as_ref(), &patches, Judged::Together);
+        if !work.is_sound(target) {
+            (work, problems) = Work::through(target, base.as_ref(), &patches, Judged::OneByOne);
         }
-        let result = work.close(place, base.as_deref(), &patches, &problems);
+        let result = work.close(target, base.as_deref(), &patches, &problems);
         Self {
             base,
             patches,
@@ -182,42 +182,42 @@ impl Work {
 
     /// Runs patches in order; a problem is that of the patch in its place.
     fn through(
-        place: &PatchTarget,
+        target: &PatchTarget,
         base: Option<&Arc<Entry>>,
         patches: &[Patch],
         judged: Judged,
     ) -> (Self, Vec<Option<PatchProblem>>) {
-        let mut work = Self::open(place.0, base);
+        let mut work = Self::open(target.0, base);
         let problems = patches
             .iter()
-            .map(|patch| work.run(place, patch, judged).err())
+            .map(|patch| work.run(target, patch, judged).err())
             .collect();
         (work, problems)
     }
 
     /// Whether Envoy takes the values that there are.
-    fn is_sound(&self, place: &PatchTarget) -> bool {
-        self.bytes.as_deref().is_none_or(|bytes| judge(place, bytes).is_ok())
+    fn is_sound(&self, target: &PatchTarget) -> bool {
+        self.bytes.as_deref().is_none_or(|bytes| judge(target, bytes).is_ok())
     }
 
-    fn run(&mut self, place: &PatchTarget, patch: &Patch, judged: Judged) -> Result<(), PatchProblem> {
+    fn run(&mut self, target: &PatchTarget, patch: &Patch, judged: Judged) -> Result<(), PatchProblem> {
         let value = self.value.as_ref().map_err(Clone::clone)?;
         let changed = operation::change(value.as_ref(), patch)?;
         if value.as_ref() == Some(&changed) {
             return Ok(());
         }
-        let bytes = encode(place.0, changed)?;
+        let bytes = encode(target.0, changed)?;
         // Read back, so that the next patch finds every field under its proper name.
-        let value = json(place.0, &bytes).map_err(|error| PatchProblem::Invalid(error.to_string()))?;
-        if place::name(place.0, &value) != Some(&*place.1) {
+        let value = json(target.0, &bytes).map_err(|error| PatchProblem::Invalid(error.to_string()))?;
+        if target::name(target.0, &value) != Some(&*target.1) {
             let message = format!(
                 "validation failed for xds resource {}, err:its name must stay {}",
-                patch.type_url, place.1
+                patch.type_url, target.1
             );
             return Err(PatchProblem::Invalid(message));
         }
         if judged == Judged::OneByOne {
-            judge(place, &bytes)?;
+            judge(target, &bytes)?;
         }
         self.value = Ok(Some(value));
         self.bytes = Some(bytes);
@@ -227,7 +227,7 @@ impl Work {
     /// The resource that has become of it; none where no patch made a difference.
     fn close(
         self,
-        place: &PatchTarget,
+        target: &PatchTarget,
         base: Option<&Entry>,
         patches: &[Patch],
         problems: &[Option<PatchProblem>],
@@ -242,8 +242,8 @@ impl Work {
             }
         }
         // A refusal can't be led back to a piece of the IR any more, so the entry has no source.
-        let entry = Entry::new(Arc::clone(&place.1), Body::Whole(bytes.into()), origins.into());
-        let warmed_by = place::endpoints(place.0, &value).map(Arc::from);
+        let entry = Entry::new(Arc::clone(&target.1), Body::Whole(bytes.into()), origins.into());
+        let warmed_by = target::endpoints(target.0, &value).map(Arc::from);
         Some(Arc::new(Entry { warmed_by, ..entry }))
     }
 }
@@ -264,8 +264,8 @@ fn encode(kind: ResourceType, value: Value) -> Result<Vec<u8>, PatchProblem> {
 }
 
 /// Whether Envoy takes the values of what a patch has made. What was there before, it does.
-fn judge(place: &PatchTarget, bytes: &[u8]) -> Result<(), PatchProblem> {
-    let (type_url, name) = (place.0.type_url(), &place.1);
+fn judge(target: &PatchTarget, bytes: &[u8]) -> Result<(), PatchProblem> {
+    let (type_url, name) = (target.0.type_url(), &target.1);
     let found = Codec::cached().and_then(|codec| breach(codec, type_url, bytes));
     let found = found.map_err(|error| PatchProblem::Invalid(error.to_string()))?;
     found.map_or(Ok(()), |breach| {

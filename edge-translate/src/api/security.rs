@@ -18,9 +18,9 @@ use crate::api::text::{DurationText, Symbol, is_default, open_enum};
 
 pub mod authorization;
 pub mod ext_auth;
+pub mod geoip;
 pub mod jwt;
 pub mod oidc;
-pub mod place;
 
 /// What a SecurityPolicy says, besides what it is for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

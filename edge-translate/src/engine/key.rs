@@ -35,7 +35,7 @@ pub(crate) enum Key {
     /// All ReferenceGrants of a namespace.
     Grants(Sym),
     /// Who names an object.
-    Place(Kind, Id),
+    Referrers(Kind, Id),
     /// Which policies point at an object that is no route.
     Covers(Kind, Id),
     /// What the outside says.

@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     }
 
     fn pointers(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.reads.note(Key::Place(kind, id));
+        self.reads.note(Key::Referrers(kind, id));
         self.world.pointers(kind, id)
     }
 

@@ -139,7 +139,7 @@ macro_rules! units {
 }
 
 units! {
-    inputs { Settings Object Slices Grants Place Covers Fact Patched }
+    inputs { Settings Object Slices Grants Referrers Covers Fact Patched }
     indexes {
         1: Members PortClaims;
         4: RoutePolicies;

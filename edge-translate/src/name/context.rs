@@ -9,8 +9,7 @@ use super::{
     placement::{hashed, is_default},
 };
 use edge_ir::{
-    AccessRules, FilterInstance, Http1Upstream, LoadBalancing, PlaceFact, RouteFilters, UpstreamSettings,
-    ZonePreference,
+    AccessRules, FilterInstance, GeoFact, Http1Upstream, LoadBalancing, RouteFilters, UpstreamSettings, ZonePreference,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -143,7 +142,7 @@ pub(crate) struct Security {
     /// Filters for requests.
     pub(crate) filters: PolicyFilters,
     /// What databases must tell of where clients are, sorted. Where they don't, nobody is let through.
-    pub(crate) places: Box<[PlaceFact]>,
+    pub(crate) places: Box<[GeoFact]>,
     /// Backends that these ask. Where one can't be asked as its own settings want, nobody is let through.
     pub(crate) backends: Box<[BackendId]>,
     /// What becomes of connections whose requests nobody reads.

@@ -8,7 +8,7 @@
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `extension` | what an EdgeExtensionPolicy says, once for each policy, and what becomes of that where it is used |
-//! | `whereabouts` | whether it can be told where the clients of a listener are |
+//! | `geoip` | whether it can be told where the clients of a listener are |
 //! | `custom` | whom policies are for that only extension services know |
 //! | `services` | the services that policies ask |
 //! | `secret_text` | the texts of Secrets that their filters name |
@@ -29,6 +29,7 @@ mod derived;
 pub(crate) mod effective;
 pub(crate) mod extension;
 mod filter_list;
+pub(crate) mod geoip;
 mod merge;
 pub(crate) mod policy;
 pub(in crate::phase) mod secret_text;
@@ -36,7 +37,6 @@ pub(crate) mod security;
 mod services;
 pub(in crate::phase) mod text_match;
 pub(crate) mod traffic;
-pub(crate) mod whereabouts;
 mod written;
 
 pub(crate) use merge::lay;

@@ -1,6 +1,6 @@
 //! Who may send a request: users, keys, and rules over where it comes from and what it asks for.
 
-mod place;
+mod geoip;
 
 use super::{
     common::{fractional, number, text_matcher},
@@ -353,7 +353,7 @@ fn condition(condition: &AccessCondition) -> Option<Principal> {
         AccessCondition::OtherPath(path) => not(at_path(path)),
         AccessCondition::Header(name, values) => any_of(values.iter().map(|value| header(name, value)).collect()),
         AccessCondition::Claim(claim) => any_of(claim.values.iter().map(|value| has_claim(claim, value)).collect()),
-        AccessCondition::Place(places) => place::at(places),
+        AccessCondition::Place(places) => geoip::at(places),
         AccessCondition::Expression(_) => return None,
     })
 }

@@ -4,7 +4,7 @@ use super::{
     access_log::{self, LogPoint},
     client,
     common::{extension, from_ads, number, yes},
-    filter, place, route,
+    filter, geoip, route,
     table::wire_name,
     tracing,
 };
@@ -68,7 +68,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .filters
             .iter()
             .filter_map(filter::instance)
-            .chain(knows_places.then(place::untold))
+            .chain(knows_places.then(geoip::untold))
             .chain([last])
             .collect(),
         server_name: SERVER.to_owned(),
@@ -84,7 +84,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
     // After the edits that somebody asked for, so that none of them says where a client is.
     lowered
         .early_header_mutation_extensions
-        .extend(knows_places.then(place::unheard));
+        .extend(knows_places.then(geoip::unheard));
     lowered
 }
 

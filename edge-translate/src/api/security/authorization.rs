@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
 use crate::api::http_route::PathMatchType;
-use crate::api::security::place::ClientPlace;
+use crate::api::security::geoip::ClientGeoLocation;
 use crate::api::text::{is_default, open_enum};
 
 /// Rules of who may do what.
@@ -97,7 +97,7 @@ pub struct Principal {
     pub headers: Option<Box<[AuthorizationHeader]>>,
     /// Places, one of which matches.
     #[serde(default, rename = "clientIPGeoLocations", skip_serializing_if = "is_default")]
-    pub client_ip_geo_locations: Option<Box<[ClientPlace]>>,
+    pub client_ip_geo_locations: Option<Box<[ClientGeoLocation]>>,
 }
 
 /// Who sent a request, by its token.

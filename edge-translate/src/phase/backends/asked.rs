@@ -2,7 +2,7 @@
 //! request that says whom they are asked as, or where they are.
 
 use super::{
-    named::{Flaw, Named, exposed, external_name, named},
+    backend_ref::{Flaw, Named, exposed, external_name, named},
     set,
 };
 use crate::{

@@ -4,7 +4,7 @@
 use super::{
     filter_order::{self, FilterMove},
     gateway::{PortMapping, proxy_of},
-    places, proxy_settings,
+    geoip, proxy_settings,
     telemetry::{self, Telemetry},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     },
     settings::Platform,
 };
-use edge_ir::{FleetSettings, IpFamily, PlaceDatabases, ReadyListener, pod_port};
+use edge_ir::{FleetSettings, GeoDatabases, IpFamily, ReadyListener, pod_port};
 use std::sync::Arc;
 
 /// The shape of a fleet.
@@ -37,7 +37,7 @@ pub(crate) struct FleetShape {
     /// The certificate that they show to backends which ask for none of their own, by its Secret.
     pub(crate) client_certificate: Option<Id>,
     /// What they know of where addresses are; nothing where nobody says.
-    pub(crate) places: Option<Arc<PlaceDatabases>>,
+    pub(crate) places: Option<Arc<GeoDatabases>>,
     /// What they tell, and whom.
     pub(crate) telemetry: Arc<Telemetry>,
 }
@@ -76,7 +76,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         filter_order: proxy.map(filter_order::moves).unwrap_or_default(),
         client_certificate: client_certificate::of_fleet(reader, fleet, backend_tls.certificate),
         backend_tls,
-        places: places::databases(proxy).ok().map(Arc::new),
+        places: geoip::databases(proxy).ok().map(Arc::new),
         telemetry: Arc::new(telemetry),
     })
 }

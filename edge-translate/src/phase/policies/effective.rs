@@ -22,8 +22,8 @@
 use super::{
     attachment::{self, PolicyHolders},
     extension::{self, Allowed},
+    geoip::{self, GeoAvailability, Known},
     security, traffic,
-    whereabouts::{self, Known, Whereabouts},
 };
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
@@ -65,7 +65,7 @@ pub(crate) struct Inherited {
     /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
     /// What is known of where its clients are.
-    whereabouts: Whereabouts,
+    locations: GeoAvailability,
     /// What rules read before it is known, by the order of filters in the fleet.
     early: ReadTooEarly,
     /// The policies there, one of a kind.
@@ -88,7 +88,7 @@ impl Inherited {
     }
 
     fn fault(&self, security: &Security) -> Option<Arc<str>> {
-        let unplaced = self.whereabouts.fault(&security.places);
+        let unplaced = self.locations.fault(&security.places);
         unplaced.or_else(|| security::fault_of_order(security, self.early))
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn of_gateway(reader: &Reader<'_>, id: Id) -> OfGateway {
             None => Encryption::Proxy,
         },
         stat_name: telemetry::cluster_stat_name(reader, id),
-        known: whereabouts::known(reader, id),
+        known: geoip::known(reader, id),
         early: early(reader, id),
     }
 }
@@ -154,7 +154,7 @@ pub(crate) fn inherited(
     let bare = Inherited {
         clients: clients(listener),
         allowed: gateway.allowed.clone(),
-        whereabouts: Whereabouts::of(&gateway.known, listener),
+        locations: GeoAvailability::of(&gateway.known, listener),
         early: gateway.early,
         policies: SmallVec::new(),
         decision: Decision {

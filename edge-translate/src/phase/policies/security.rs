@@ -26,7 +26,7 @@ use crate::{
     status::ended,
 };
 use edge_ir::{
-    AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact, PortProtocol, RouteFilter,
+    AccessCondition, AccessRules, FilterEffect, FilterKind, GeoCondition, GeoFact, PortProtocol, RouteFilter,
 };
 use rustc_hash::FxHasher;
 use serde_json::Value;
@@ -41,9 +41,9 @@ mod browsers;
 mod credentials;
 mod ext_auth;
 mod fetching;
+mod geoip;
 mod key_set;
 mod oidc;
-mod places;
 pub(crate) mod signing;
 mod tokens;
 
@@ -187,7 +187,7 @@ struct Guards<'a, 'r> {
     /// What is still being fetched, a sentence each.
     waits: Vec<String>,
     /// What databases must tell of where clients are.
-    places: Box<[PlaceFact]>,
+    places: Box<[GeoFact]>,
 }
 
 /// Puts up all guards; says what becomes of connections.
@@ -269,13 +269,13 @@ fn asks_for_tokens(rules: &AccessRules) -> bool {
 }
 
 /// What rules ask of databases about where clients are, sorted.
-fn asked_of_places(rules: &AccessRules) -> Box<[PlaceFact]> {
+fn asked_of_places(rules: &AccessRules) -> Box<[GeoFact]> {
     let conditions = rules.rules.iter().flat_map(|rule| &rule.conditions);
     let places = conditions.filter_map(|condition| match condition {
         AccessCondition::Place(places) => Some(places),
         _ => None,
     });
-    let facts: BTreeSet<PlaceFact> = places.flatten().flatten().map(PlaceCondition::fact).collect();
+    let facts: BTreeSet<GeoFact> = places.flatten().flatten().map(GeoCondition::fact).collect();
     facts.into_iter().collect()
 }
 

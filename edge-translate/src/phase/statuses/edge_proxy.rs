@@ -10,7 +10,7 @@ use crate::{
         gateways::{
             class::Class,
             gateway::{Gateway, Member, Merge, NO_SAY, OF_CLASS},
-            places,
+            geoip,
             proxy_settings::{self, IDLE_COMPONENT, is_merged},
             telemetry,
         },
@@ -27,7 +27,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let unfit = backend_tls.as_ref().err().cloned();
     let mut told = telemetry::telemetry(reader, object, "", backend_tls).problems;
     told.extend(unfit);
-    let places = object.spec.geo_ip.is_some().then(|| places::databases(Some(object)));
+    let places = object.spec.geo_ip.is_some().then(|| geoip::databases(Some(object)));
     told.extend(places.and_then(Result::err));
     let mut conditions = vec![match proxy_settings::check_written(object, settings) {
         Err(errors) => Condition::no("Accepted", "InvalidParameters", errors),

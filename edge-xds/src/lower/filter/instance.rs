@@ -5,9 +5,9 @@ use super::{
     super::{
         access,
         common::number,
-        ext_authz, extension,
+        ext_authz, extension, geoip,
         manager::{http_filter, probe},
-        mutation, oauth2, place, token, wasm,
+        mutation, oauth2, token, wasm,
     },
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit, rate_limit_service,
 };
@@ -42,7 +42,7 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::Native(filter) => off(http_filter(name, extension::native(filter))),
         FilterSettings::Login(login) => off(http_filter(name, oauth2::lower(login))),
         FilterSettings::Tokens(tokens) => packed(name, token::tokens(tokens)),
-        FilterSettings::Places(places) => http_filter(name, place::lookup(places)),
+        FilterSettings::Places(places) => http_filter(name, geoip::lookup(places)),
         FilterSettings::UserHeader(header) => off(http_filter(name, access::users_with_header(header))),
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
         FilterSettings::Compressor(settings) => off(http_filter(name, compressor::lower(settings))),

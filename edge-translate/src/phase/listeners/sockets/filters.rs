@@ -18,8 +18,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LimitHeaders, LocalRateLimit,
-    PlaceDatabases, PlaceFact, PlaceLookup, RateLimitService, Secret,
+    FilterId, FilterInstance, FilterKind, FilterSettings, GeoDatabases, GeoFact, GeoLookup, GuardSet, HeaderMutation,
+    LimitHeaders, LocalRateLimit, RateLimitService, Secret,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -33,7 +33,7 @@ pub(super) struct Around<'a> {
     /// What clients of the listener may do.
     pub(super) traffic: &'a ClientTraffic,
     /// The databases of the fleet.
-    pub(super) places: Option<&'a Arc<PlaceDatabases>>,
+    pub(super) places: Option<&'a Arc<GeoDatabases>>,
 }
 
 /// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
@@ -83,7 +83,7 @@ pub(super) fn guards(filters: &[FilterInstance]) -> GuardSet {
 fn guard(filter: &FilterInstance) -> String {
     match &filter.settings {
         FilterSettings::Places(lookup) => {
-            let facts: Vec<PlaceFact> = lookup.databases.facts().collect();
+            let facts: Vec<GeoFact> = lookup.databases.facts().collect();
             format!("{}/{facts:?}", filter.id)
         }
         _ => filter.id.to_string(),
@@ -91,8 +91,8 @@ fn guard(filter: &FilterInstance) -> String {
 }
 
 /// Looks up where the clients of a listener are.
-fn lookup(databases: &Arc<PlaceDatabases>, traffic: &ClientTraffic) -> FilterSettings {
-    FilterSettings::Places(Arc::new(PlaceLookup {
+fn lookup(databases: &Arc<GeoDatabases>, traffic: &ClientTraffic) -> FilterSettings {
+    FilterSettings::Places(Arc::new(GeoLookup {
         databases: Arc::clone(databases),
         address: traffic.http.address.clone(),
     }))

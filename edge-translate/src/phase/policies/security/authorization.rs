@@ -1,6 +1,6 @@
 //! Rules of who may do what.
 
-use super::places;
+use super::geoip;
 use crate::{
     api::{
         PathMatchType,
@@ -159,7 +159,7 @@ fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, pr
         conditions.push(AccessCondition::Header(name.into(), values.collect()));
     }
     if let Some(places) = spec.client_ip_geo_locations.as_deref() {
-        conditions.push(AccessCondition::Place(places::places(i, places, problems)));
+        conditions.push(AccessCondition::Place(geoip::conditions(i, places, problems)));
     }
     if conditions.len() == before && spec.jwt.is_none() {
         problems.add(

@@ -7,9 +7,9 @@ use crate::{
     name::{BackendId, BackendKind, BackendPort, RouteKind, Target, VariantId},
     phase::{
         backends::{
+            backend_ref::{Flaw, Named, exposed, external_name, named},
             backend_tls::BackendTls,
             endpoints::{Readiness, is_of_request},
-            named::{Flaw, Named, exposed, external_name, named},
         },
         reference::{Referent, Referrer, is_permitted},
     },

@@ -6,7 +6,7 @@
 //! no such filter.
 
 use super::{common::extension, manager::http_filter, mutation};
-use edge_ir::{AppendsPeer, ClientAddress, HeaderMutation, PlaceDatabases, PlaceFact, PlaceLookup, TextMatcher};
+use edge_ir::{AppendsPeer, ClientAddress, GeoDatabases, GeoFact, GeoLookup, HeaderMutation, TextMatcher};
 use envoy_types::pb::envoy::{
     config::core::v3::TypedExtensionConfig,
     extensions::{
@@ -33,24 +33,24 @@ use std::sync::Arc;
 const PREFIX: &str = "x-edge-geoip-";
 
 /// The header that says something of where a client is.
-pub(super) fn header(fact: PlaceFact) -> String {
+pub(super) fn header(fact: GeoFact) -> String {
     let word = match fact {
-        PlaceFact::Country => "country",
-        PlaceFact::Region => "region",
-        PlaceFact::City => "city",
-        PlaceFact::System => "asn",
-        PlaceFact::Provider => "isp",
-        PlaceFact::Anonymous => "anonymous",
-        PlaceFact::Vpn => "vpn",
-        PlaceFact::Hosting => "hosting",
-        PlaceFact::Tor => "tor",
-        PlaceFact::Proxy => "proxy",
+        GeoFact::Country => "country",
+        GeoFact::Region => "region",
+        GeoFact::City => "city",
+        GeoFact::System => "asn",
+        GeoFact::Provider => "isp",
+        GeoFact::Anonymous => "anonymous",
+        GeoFact::Vpn => "vpn",
+        GeoFact::Hosting => "hosting",
+        GeoFact::Tor => "tor",
+        GeoFact::Proxy => "proxy",
     };
     format!("{PREFIX}{word}")
 }
 
 /// The filter that looks up all that the databases tell.
-pub(super) fn lookup(lookup: &PlaceLookup) -> Geoip {
+pub(super) fn lookup(lookup: &GeoLookup) -> Geoip {
     let (xff_config, custom_header_config) = address(&lookup.address);
     Geoip {
         xff_config,
@@ -79,7 +79,7 @@ fn address(address: &ClientAddress) -> (Option<XffConfig>, Option<CustomHeaderCo
     }
 }
 
-fn provider(databases: &PlaceDatabases) -> TypedExtensionConfig {
+fn provider(databases: &GeoDatabases) -> TypedExtensionConfig {
     let path = |file: &Option<Arc<str>>| file.as_deref().unwrap_or_default().to_owned();
     let config = MaxMindConfig {
         city_db_path: path(&databases.city),
@@ -96,20 +96,20 @@ fn provider(databases: &PlaceDatabases) -> TypedExtensionConfig {
 }
 
 /// Headers for what the databases tell and for nothing else: a proxy ends where one asks for more.
-fn keys(databases: &PlaceDatabases) -> GeolocationFieldKeys {
+fn keys(databases: &GeoDatabases) -> GeolocationFieldKeys {
     let mut keys = GeolocationFieldKeys::default();
     for fact in databases.facts() {
         let key = match fact {
-            PlaceFact::Country => &mut keys.country,
-            PlaceFact::Region => &mut keys.region,
-            PlaceFact::City => &mut keys.city,
-            PlaceFact::System => &mut keys.asn,
-            PlaceFact::Provider => &mut keys.isp,
-            PlaceFact::Anonymous => &mut keys.anon,
-            PlaceFact::Vpn => &mut keys.anon_vpn,
-            PlaceFact::Hosting => &mut keys.anon_hosting,
-            PlaceFact::Tor => &mut keys.anon_tor,
-            PlaceFact::Proxy => &mut keys.anon_proxy,
+            GeoFact::Country => &mut keys.country,
+            GeoFact::Region => &mut keys.region,
+            GeoFact::City => &mut keys.city,
+            GeoFact::System => &mut keys.asn,
+            GeoFact::Provider => &mut keys.isp,
+            GeoFact::Anonymous => &mut keys.anon,
+            GeoFact::Vpn => &mut keys.anon_vpn,
+            GeoFact::Hosting => &mut keys.anon_hosting,
+            GeoFact::Tor => &mut keys.anon_tor,
+            GeoFact::Proxy => &mut keys.anon_proxy,
         };
         *key = header(fact);
     }

@@ -4,11 +4,11 @@ use crate::api::{
     EdgeProxy,
     edge_proxy::{GeoIpProviderType, GeoIpSource},
 };
-use edge_ir::PlaceDatabases;
+use edge_ir::GeoDatabases;
 use std::sync::Arc;
 
 /// The databases that an EdgeProxy names, or why there are none.
-pub(crate) fn databases(proxy: Option<&EdgeProxy>) -> Result<PlaceDatabases, String> {
+pub(crate) fn databases(proxy: Option<&EdgeProxy>) -> Result<GeoDatabases, String> {
     let Some(geo) = proxy.and_then(|proxy| proxy.spec.geo_ip.as_deref()) else {
         return Err(
             "authorization clientIPGeoLocations requires EdgeProxy.spec.geoIP.provider to be configured".to_owned(),
@@ -20,14 +20,14 @@ pub(crate) fn databases(proxy: Option<&EdgeProxy>) -> Result<PlaceDatabases, Str
     let Some(files) = geo.provider.max_mind.as_deref() else {
         return Err("EdgeProxy.spec.geoIP.provider: maxMind must be set when type is MaxMind".to_owned());
     };
-    let databases = PlaceDatabases {
+    let databases = GeoDatabases {
         city: path(files.city_db_source.as_ref())?,
         country: path(files.country_db_source.as_ref())?,
         system: path(files.asn_db_source.as_ref())?,
         provider: path(files.isp_db_source.as_ref())?,
         anonymity: path(files.anonymous_ip_db_source.as_ref())?,
     };
-    match databases == PlaceDatabases::default() {
+    match databases == GeoDatabases::default() {
         true => Err(
             "EdgeProxy.spec.geoIP.provider.maxMind: at least one MaxMind database source must be specified".to_owned(),
         ),

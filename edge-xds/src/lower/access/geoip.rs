@@ -1,8 +1,8 @@
 //! Conditions on where a client is, by the headers that say it.
 
 use super::{all_of, any_of, not, principal};
-use crate::lower::place::header;
-use edge_ir::{Place, PlaceCondition, PlaceFact};
+use crate::lower::geoip::header;
+use edge_ir::{GeoCondition, GeoConditions, GeoFact};
 use envoy_types::pb::envoy::{
     config::{
         rbac::v3::{Principal, principal::Identifier},
@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::{
 };
 
 /// Who is at one of several places.
-pub(super) fn at(places: &[Place]) -> Principal {
+pub(super) fn at(places: &[GeoConditions]) -> Principal {
     any_of(
         places
             .iter()
@@ -21,15 +21,15 @@ pub(super) fn at(places: &[Place]) -> Principal {
     )
 }
 
-fn condition(condition: &PlaceCondition) -> Principal {
+fn condition(condition: &GeoCondition) -> Principal {
     match condition {
-        PlaceCondition::Told { fact, text } => told(*fact, text),
-        PlaceCondition::Is(fact) => told(*fact, "true"),
-        PlaceCondition::IsNot(fact) => not(told(*fact, "true")),
+        GeoCondition::Told { fact, text } => told(*fact, text),
+        GeoCondition::Is(fact) => told(*fact, "true"),
+        GeoCondition::IsNot(fact) => not(told(*fact, "true")),
     }
 }
 
-fn told(fact: PlaceFact, text: &str) -> Principal {
+fn told(fact: GeoFact, text: &str) -> Principal {
     principal(Identifier::Header(HeaderMatcher {
         name: header(fact),
         header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {

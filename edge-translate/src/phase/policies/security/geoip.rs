@@ -1,24 +1,24 @@
 //! Rules over where clients are: what they ask of databases.
 
 use super::{super::traffic::Problems, authorization::AREA};
-use crate::api::security::place::{AnonymousAddress, ClientPlace};
-use edge_ir::{Place, PlaceCondition, PlaceFact};
+use crate::api::security::geoip::{AnonymousAddress, ClientGeoLocation};
+use edge_ir::{GeoCondition, GeoConditions, GeoFact};
 
 /// The places of a rule.
-pub(super) fn places(i: usize, all: &[ClientPlace], problems: &mut Problems) -> Vec<Place> {
+pub(super) fn conditions(i: usize, all: &[ClientGeoLocation], problems: &mut Problems) -> Vec<GeoConditions> {
     if all.is_empty() {
         problems.add(AREA, format_args!("rule {i}: clientIPGeoLocations has no places"));
     }
     all.iter().map(|one| place(i, one, problems)).collect()
 }
 
-fn place(i: usize, spec: &ClientPlace, problems: &mut Problems) -> Place {
+fn place(i: usize, spec: &ClientGeoLocation, problems: &mut Problems) -> GeoConditions {
     let mut conditions = Vec::new();
     let texts = [
-        (PlaceFact::Country, "country", &spec.country),
-        (PlaceFact::Region, "region", &spec.region),
-        (PlaceFact::City, "city", &spec.city),
-        (PlaceFact::Provider, "isp", &spec.isp),
+        (GeoFact::Country, "country", &spec.country),
+        (GeoFact::Region, "region", &spec.region),
+        (GeoFact::City, "city", &spec.city),
+        (GeoFact::Provider, "isp", &spec.isp),
     ];
     for (fact, field, text) in texts {
         let Some(text) = text else { continue };
@@ -26,14 +26,14 @@ fn place(i: usize, spec: &ClientPlace, problems: &mut Problems) -> Place {
             problems.add(AREA, format_args!("rule {i}: {field} {text:?} is invalid"));
         }
         let text = problems.text(AREA, field, text);
-        conditions.push(PlaceCondition::Told { fact, text });
+        conditions.push(GeoCondition::Told { fact, text });
     }
     if let Some(number) = spec.asn {
         if number == 0 {
             problems.add(AREA, format_args!("rule {i}: asn must be at least 1"));
         }
-        conditions.push(PlaceCondition::Told {
-            fact: PlaceFact::System,
+        conditions.push(GeoCondition::Told {
+            fact: GeoFact::System,
             text: number.to_string().into(),
         });
     }
@@ -50,10 +50,10 @@ fn place(i: usize, spec: &ClientPlace, problems: &mut Problems) -> Place {
 }
 
 /// Whether a text may be what a database tells.
-fn is_named(fact: PlaceFact, text: &str) -> bool {
+fn is_named(fact: GeoFact, text: &str) -> bool {
     match fact {
-        PlaceFact::Country => text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()),
-        PlaceFact::Region => {
+        GeoFact::Country => text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()),
+        GeoFact::Region => {
             let is_of_code = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
             (1..=16).contains(&text.len()) && text.bytes().all(is_of_code)
         }
@@ -61,18 +61,18 @@ fn is_named(fact: PlaceFact, text: &str) -> bool {
     }
 }
 
-fn hiding(i: usize, spec: &AnonymousAddress, conditions: &mut Vec<PlaceCondition>, problems: &mut Problems) {
+fn hiding(i: usize, spec: &AnonymousAddress, conditions: &mut Vec<GeoCondition>, problems: &mut Problems) {
     let before = conditions.len();
     let ways = [
-        (PlaceFact::Anonymous, spec.is_anonymous),
-        (PlaceFact::Vpn, spec.is_vpn),
-        (PlaceFact::Hosting, spec.is_hosting),
-        (PlaceFact::Tor, spec.is_tor),
-        (PlaceFact::Proxy, spec.is_proxy),
+        (GeoFact::Anonymous, spec.is_anonymous),
+        (GeoFact::Vpn, spec.is_vpn),
+        (GeoFact::Hosting, spec.is_hosting),
+        (GeoFact::Tor, spec.is_tor),
+        (GeoFact::Proxy, spec.is_proxy),
     ];
     conditions.extend(ways.into_iter().filter_map(|(fact, is_so)| match is_so? {
-        true => Some(PlaceCondition::Is(fact)),
-        false => Some(PlaceCondition::IsNot(fact)),
+        true => Some(GeoCondition::Is(fact)),
+        false => Some(GeoCondition::IsNot(fact)),
     }));
     if conditions.len() == before {
         problems.add(

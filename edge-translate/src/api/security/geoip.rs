@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A place: all that is set must be so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ClientPlace {
+pub struct ClientGeoLocation {
     /// Country, by its two letters (ISO 3166-1).
     #[serde(default, skip_serializing_if = "is_default")]
     pub country: Option<Text>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// What a database tells of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum PlaceFact {
+pub enum GeoFact {
     /// Its country, by two letters (ISO 3166-1).
     Country,
     /// Its region, by the code within the country (ISO 3166-2).
@@ -30,7 +30,7 @@ pub enum PlaceFact {
     Proxy,
 }
 
-impl PlaceFact {
+impl GeoFact {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::Country,
@@ -47,28 +47,28 @@ impl PlaceFact {
 }
 
 /// A place that an address may be at: all of this holds of it.
-pub type Place = Vec<PlaceCondition>;
+pub type GeoConditions = Vec<GeoCondition>;
 
 /// What must hold of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum PlaceCondition {
+pub enum GeoCondition {
     /// A database tells this text of it, in whatever case.
     Told {
         /// What it tells.
-        fact: PlaceFact,
+        fact: GeoFact,
         /// The text.
         text: Arc<str>,
     },
     /// A database tells that it is so.
-    Is(PlaceFact),
+    Is(GeoFact),
     /// No database tells that it is so: they tell what is, and are silent of what isn't.
-    IsNot(PlaceFact),
+    IsNot(GeoFact),
 }
 
-impl PlaceCondition {
+impl GeoCondition {
     /// What a database must tell.
-    pub fn fact(&self) -> PlaceFact {
+    pub fn fact(&self) -> GeoFact {
         match self {
             Self::Told { fact, .. } | Self::Is(fact) | Self::IsNot(fact) => *fact,
         }
@@ -78,7 +78,7 @@ impl PlaceCondition {
 /// Files beside the proxy that tell of addresses (MaxMind's format, `.mmdb`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PlaceDatabases {
+pub struct GeoDatabases {
     /// Of cities and what they are in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub city: Option<Arc<str>>,
@@ -96,19 +96,19 @@ pub struct PlaceDatabases {
     pub anonymity: Option<Arc<str>>,
 }
 
-impl PlaceDatabases {
+impl GeoDatabases {
     /// What they tell.
-    pub fn facts(&self) -> impl Iterator<Item = PlaceFact> {
-        PlaceFact::ALL.into_iter().filter(|fact| self.tell(*fact))
+    pub fn facts(&self) -> impl Iterator<Item = GeoFact> {
+        GeoFact::ALL.into_iter().filter(|fact| self.tell(*fact))
     }
 
-    fn tell(&self, fact: PlaceFact) -> bool {
+    fn tell(&self, fact: GeoFact) -> bool {
         let database = match fact {
-            PlaceFact::Country => self.country.as_ref().or(self.city.as_ref()),
-            PlaceFact::Region | PlaceFact::City => self.city.as_ref(),
-            PlaceFact::System => self.system.as_ref(),
-            PlaceFact::Provider => self.provider.as_ref(),
-            PlaceFact::Anonymous | PlaceFact::Vpn | PlaceFact::Hosting | PlaceFact::Tor | PlaceFact::Proxy => {
+            GeoFact::Country => self.country.as_ref().or(self.city.as_ref()),
+            GeoFact::Region | GeoFact::City => self.city.as_ref(),
+            GeoFact::System => self.system.as_ref(),
+            GeoFact::Provider => self.provider.as_ref(),
+            GeoFact::Anonymous | GeoFact::Vpn | GeoFact::Hosting | GeoFact::Tor | GeoFact::Proxy => {
                 self.anonymity.as_ref()
             }
         };
@@ -119,9 +119,9 @@ impl PlaceDatabases {
 /// Looks the addresses of clients up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlaceLookup {
+pub struct GeoLookup {
     /// Where.
-    pub databases: Arc<PlaceDatabases>,
+    pub databases: Arc<GeoDatabases>,
     /// Which address is that of the client.
     pub address: ClientAddress,
 }

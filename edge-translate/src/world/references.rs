@@ -17,29 +17,29 @@ pub(super) type Pointing = SmallVec<[(Kind, Id); 2]>;
 
 /// The index.
 #[derive(Default)]
-pub(super) struct Places(FxHashMap<(Kind, Id), BTreeSet<(Kind, Id)>>);
+pub(super) struct References(FxHashMap<(Kind, Id), BTreeSet<(Kind, Id)>>);
 
-impl Places {
+impl References {
     /// Who points at an object.
-    pub(super) fn at(&self, place: (Kind, Id)) -> impl Iterator<Item = (Kind, Id)> {
-        self.0.get(&place).into_iter().flatten().copied()
+    pub(super) fn to(&self, target: (Kind, Id)) -> impl Iterator<Item = (Kind, Id)> {
+        self.0.get(&target).into_iter().flatten().copied()
     }
 
-    /// Moves an object from where it pointed to where it points; returns the places that differ.
+    /// Moves an object from where it pointed to where it points; returns the targets that differ.
     pub(super) fn turn(&mut self, object: (Kind, Id), was: &[(Kind, Id)], now: &[(Kind, Id)]) -> Pointing {
         let mut turned = Pointing::new();
-        for place in was.iter().filter(|p| now.binary_search(p).is_err()) {
-            if let Some(pointers) = self.0.get_mut(place) {
+        for target in was.iter().filter(|p| now.binary_search(p).is_err()) {
+            if let Some(pointers) = self.0.get_mut(target) {
                 pointers.remove(&object);
                 if pointers.is_empty() {
-                    self.0.remove(place);
+                    self.0.remove(target);
                 }
             }
-            turned.push(*place);
+            turned.push(*target);
         }
-        for place in now.iter().filter(|p| was.binary_search(p).is_err()) {
-            self.0.entry(*place).or_default().insert(object);
-            turned.push(*place);
+        for target in now.iter().filter(|p| was.binary_search(p).is_err()) {
+            self.0.entry(*target).or_default().insert(object);
+            turned.push(*target);
         }
         turned
     }
@@ -47,21 +47,21 @@ impl Places {
 
 impl World {
     /// Where an object points.
-    pub(super) fn places_of(&self, object: Option<&Object>) -> Pointing {
-        let mut places = Pointing::new();
+    pub(super) fn references_of(&self, object: Option<&Object>) -> Pointing {
+        let mut targets = Pointing::new();
         match object {
             Some(Object::GatewayClass(class)) => {
                 let parameters = class.spec.parameters_ref.as_deref().filter(|r| r.kind == "EdgeProxy");
                 let namespaced = parameters.and_then(|r| Some((r.namespace.as_deref()?, &*r.name)));
-                places.extend(namespaced.map(|(ns, name)| (Kind::EdgeProxy, self.id(ns, name))));
+                targets.extend(namespaced.map(|(ns, name)| (Kind::EdgeProxy, self.id(ns, name))));
             }
-            Some(Object::Gateway(gateway)) => self.point_gateway(gateway, &mut places),
+            Some(Object::Gateway(gateway)) => self.point_gateway(gateway, &mut targets),
             Some(Object::ListenerSet(set)) => {
                 let own = &set.metadata.namespace;
                 let parent = &set.spec.parent_ref;
                 let namespace = parent.namespace.as_deref().unwrap_or(own);
-                places.push((Kind::Gateway, self.id(namespace, &parent.name)));
-                self.point_certificates(own, &set.spec.listeners, &mut places);
+                targets.push((Kind::Gateway, self.id(namespace, &parent.name)));
+                self.point_certificates(own, &set.spec.listeners, &mut targets);
             }
             Some(Object::EdgePatchPolicy(policy)) => {
                 let target = &policy.spec.target_ref;
@@ -70,12 +70,12 @@ impl World {
                     Some(Kind::GatewayClass) => "",
                     _ => &policy.metadata.namespace,
                 };
-                places.extend(kind.map(|kind| (kind, self.id(namespace, &target.name))));
+                targets.extend(kind.map(|kind| (kind, self.id(namespace, &target.name))));
             }
             Some(Object::Backend(backend)) => {
                 let tls = backend.spec.tls.as_deref();
                 let shown = tls.and_then(|tls| tls.client_certificate_ref.as_deref());
-                places.extend(shown.and_then(|reference| self.secret_at(&backend.metadata.namespace, reference)));
+                targets.extend(shown.and_then(|reference| self.secret_at(&backend.metadata.namespace, reference)));
             }
             Some(Object::EdgeProxy(proxy)) => {
                 let tls = proxy.spec.backend_tls.as_deref();
@@ -83,38 +83,38 @@ impl World {
                 // One in another namespace is refused, whatever it is.
                 let own = &proxy.metadata.namespace;
                 let shown = shown.and_then(|reference| self.secret_at(own, reference));
-                places.extend(shown.filter(|(_, id)| *self.text(id.namespace) == **own));
+                targets.extend(shown.filter(|(_, id)| *self.text(id.namespace) == **own));
             }
             Some(Object::BackendTlsPolicy(policy)) => {
                 let target = |t: &api::PolicyTargetRef| {
                     let kind = BackendKind::of(&t.group, &t.kind)?.kind()?;
                     Some((kind, self.id(&policy.metadata.namespace, &t.name)))
                 };
-                places.extend(policy.spec.target_refs.iter().filter_map(target));
+                targets.extend(policy.spec.target_refs.iter().filter_map(target));
             }
             _ => {}
         }
-        places.sort_unstable();
-        places.dedup();
-        places
+        targets.sort_unstable();
+        targets.dedup();
+        targets
     }
 
-    fn point_gateway(&self, gateway: &api::Gateway, places: &mut Pointing) {
+    fn point_gateway(&self, gateway: &api::Gateway, targets: &mut Pointing) {
         let own = &gateway.metadata.namespace;
         let infrastructure = gateway.spec.infrastructure.as_deref();
         let parameters = infrastructure.and_then(|i| i.parameters_ref.as_ref());
         let proxy = parameters.filter(|r| r.kind == "EdgeProxy");
-        places.extend(proxy.map(|r| (Kind::EdgeProxy, self.id(own, &r.name))));
-        self.point_certificates(own, &gateway.spec.listeners, places);
+        targets.extend(proxy.map(|r| (Kind::EdgeProxy, self.id(own, &r.name))));
+        self.point_certificates(own, &gateway.spec.listeners, targets);
         let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_ref());
         let shown = backend.and_then(|b| b.client_certificate_ref.as_ref());
-        places.extend(shown.and_then(|reference| self.secret_at(own, reference)));
+        targets.extend(shown.and_then(|reference| self.secret_at(own, reference)));
     }
 
-    fn point_certificates(&self, own: &str, listeners: &[api::Listener], places: &mut Pointing) {
+    fn point_certificates(&self, own: &str, listeners: &[api::Listener], targets: &mut Pointing) {
         let references = listeners.iter().filter_map(|l| l.tls.as_deref());
         let references = references.flat_map(|tls| &tls.certificate_refs);
-        places.extend(references.filter_map(|reference| self.secret_at(own, reference)));
+        targets.extend(references.filter_map(|reference| self.secret_at(own, reference)));
     }
 
     fn secret_at(&self, own: &str, reference: &api::SecretRef) -> Option<(Kind, Id)> {

@@ -6,19 +6,19 @@ use crate::{
     engine::reader::Reader,
     name::Id,
     phase::{
-        gateways::{gateway::Gateway, places},
+        gateways::{gateway::Gateway, geoip},
         listeners::fleet::ListenerState,
     },
 };
-use edge_ir::{ClientAddress, PlaceFact};
+use edge_ir::{ClientAddress, GeoFact};
 use std::sync::Arc;
 
 /// What the databases of a fleet tell, or why there are none.
-pub(crate) type Known = Result<Arc<[PlaceFact]>, Arc<str>>;
+pub(crate) type Known = Result<Arc<[GeoFact]>, Arc<str>>;
 
 /// What is known of where the clients of a listener are.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Whereabouts {
+pub(crate) struct GeoAvailability {
     known: Known,
     found: Found,
 }
@@ -41,13 +41,13 @@ pub(super) fn known(reader: &Reader<'_>, gateway: Id) -> Known {
         Some(Gateway::Member(member)) => member.proxy.as_deref(),
         Some(Gateway::Foreign) | None => None,
     };
-    match places::databases(proxy) {
+    match geoip::databases(proxy) {
         Ok(databases) => Ok(databases.facts().collect()),
         Err(why) => Err(why.into()),
     }
 }
 
-impl Whereabouts {
+impl GeoAvailability {
     /// Those of the clients of a listener.
     pub(super) fn of(known: &Known, listener: &ListenerState) -> Self {
         let detection = listener.governed.as_ref().map(|governed| governed.detection);
@@ -63,7 +63,7 @@ impl Whereabouts {
     }
 
     /// Why what rules ask can't be told, a sentence for each reason; none where it can.
-    pub(super) fn fault(&self, asked: &[PlaceFact]) -> Option<Arc<str>> {
+    pub(super) fn fault(&self, asked: &[GeoFact]) -> Option<Arc<str>> {
         if asked.is_empty() {
             return None;
         }
@@ -87,17 +87,17 @@ impl Whereabouts {
 }
 
 /// What is asked and not told, with the database that would tell it.
-fn missing(asked: &[PlaceFact], known: &[PlaceFact]) -> Vec<String> {
+fn missing(asked: &[GeoFact], known: &[GeoFact]) -> Vec<String> {
     let missing = asked.iter().filter(|fact| !known.contains(fact));
     let mut reasons: Vec<String> = missing
         .map(|fact| {
             let (field, database) = match fact {
-                PlaceFact::Country => ("country", "countryDbSource or cityDbSource"),
-                PlaceFact::Region => ("region", "cityDbSource"),
-                PlaceFact::City => ("city", "cityDbSource"),
-                PlaceFact::System => ("asn", "asnDbSource"),
-                PlaceFact::Provider => ("isp", "ispDbSource"),
-                PlaceFact::Anonymous | PlaceFact::Vpn | PlaceFact::Hosting | PlaceFact::Tor | PlaceFact::Proxy => {
+                GeoFact::Country => ("country", "countryDbSource or cityDbSource"),
+                GeoFact::Region => ("region", "cityDbSource"),
+                GeoFact::City => ("city", "cityDbSource"),
+                GeoFact::System => ("asn", "asnDbSource"),
+                GeoFact::Provider => ("isp", "ispDbSource"),
+                GeoFact::Anonymous | GeoFact::Vpn | GeoFact::Hosting | GeoFact::Tor | GeoFact::Proxy => {
                     ("anonymous", "anonymousIpDbSource")
                 }
             };

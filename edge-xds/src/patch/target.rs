@@ -15,7 +15,7 @@ pub(super) type PatchTarget = (ResourceType, Arc<str>);
 const RESERVED: &str = "system_ca_certificates";
 
 /// The resource that a patch names, whether or not it is there.
-pub(super) fn place(snapshot: &Snapshot, fleet: &Fleet, patch: &Patch) -> Result<PatchTarget, PatchProblem> {
+pub(super) fn target(snapshot: &Snapshot, fleet: &Fleet, patch: &Patch) -> Result<PatchTarget, PatchProblem> {
     let Some(kind) = ResourceType::from_type_url(&patch.type_url) else {
         return Err(PatchProblem::Invalid(format!(
             "unsupported patch type {}",
