@@ -189,10 +189,7 @@ impl Reading {
             admin: self.admin()?,
             metrics: self.metrics(),
             xds: self.limits(),
-            dump: match self.file.admin.enable_dump_config {
-                true => Feature::Enabled,
-                false => Feature::Disabled,
-            },
+            dump: Feature::when(self.file.admin.enable_dump_config),
             remarks,
         })
     }

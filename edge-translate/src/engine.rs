@@ -255,6 +255,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Proxies(fleet) => Value::Endpoints(phase::gateways::proxies::proxies(reader, fleet)?),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
+        // No units: inputs are put in from outside, and indexes are kept up as units change (`upkeep`).
         Key::Settings
         | Key::Object(..)
         | Key::Slices(_)
@@ -262,19 +263,15 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::Referrers(..)
         | Key::Covers(..)
         | Key::Fact(_)
-        | Key::Patched(_) => {
-            return None;
-        }
-        Key::Members(_)
+        | Key::Patched(_)
+        | Key::Members(_)
         | Key::PortClaims(..)
         | Key::ListenerRoutes(_)
         | Key::Attached(_)
         | Key::Ancestors(_)
         | Key::Filters(_)
         | Key::InVain(_)
-        | Key::RoutePolicies(_) => {
-            return None;
-        }
+        | Key::RoutePolicies(_) => return None,
     })
 }
 

@@ -104,6 +104,16 @@ pub enum Feature {
     Disabled,
 }
 
+impl Feature {
+    /// Usable where a switch of the file is on.
+    pub fn when(is_on: bool) -> Self {
+        match is_on {
+            true => Self::Enabled,
+            false => Self::Disabled,
+        }
+    }
+}
+
 impl Settings {
     /// What a controller with this configuration file translates by: one rule for the controller and for offline use.
     pub fn of(config: &EdgeGateway, check_bootstrap: Option<BootstrapCheck>) -> Self {
@@ -116,20 +126,11 @@ impl Settings {
             },
             placement: placement(config),
             proxy_zones: proxy_zones(config),
-            backend_api: match config.extension_apis.enable_backend {
-                true => Feature::Enabled,
-                false => Feature::Disabled,
-            },
-            patch_api: match config.extension_apis.enable_edge_patch_policy {
-                true => Feature::Enabled,
-                false => Feature::Disabled,
-            },
+            backend_api: Feature::when(config.extension_apis.enable_backend),
+            patch_api: Feature::when(config.extension_apis.enable_edge_patch_policy),
             rate_limit: config.rate_limit.as_deref().map(rate_limit::settings),
             lua_api: lua_api(config),
-            sds_api: match config.extension_apis.enable_sds_secret_ref {
-                true => Feature::Enabled,
-                false => Feature::Disabled,
-            },
+            sds_api: Feature::when(config.extension_apis.enable_sds_secret_ref),
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
             extensions: config.extensions().cloned().collect(),
@@ -186,10 +187,8 @@ impl Settings {
 /// Scripts are taken where the file says so, in the newer form or in the older one.
 fn lua_api(config: &EdgeGateway) -> Feature {
     let apis = &config.extension_apis;
-    match apis.enable_lua.or(apis.disable_lua.map(|disabled| !disabled)) {
-        Some(true) => Feature::Enabled,
-        Some(false) | None => Feature::Disabled,
-    }
+    let is_enabled = apis.enable_lua.or(apis.disable_lua.map(|disabled| !disabled));
+    Feature::when(is_enabled.unwrap_or_default())
 }
 
 fn placement(config: &EdgeGateway) -> Placement {
@@ -211,10 +210,7 @@ fn proxy_zones(config: &EdgeGateway) -> Feature {
         .cluster
         .as_deref()
         .and_then(|cluster| cluster.proxy_topology_injector.as_ref());
-    match injector.is_some_and(|injector| injector.disabled) {
-        true => Feature::Disabled,
-        false => Feature::Enabled,
-    }
+    Feature::when(injector.is_none_or(|injector| !injector.disabled))
 }
 
 fn default_proxy(spec: &EdgeProxySpec) -> Arc<EdgeProxy> {

@@ -253,10 +253,7 @@ fn settings(text: &str) -> Settings {
     let config = parse(&source).unwrap_or_else(|faults| panic!("{faults:?}"));
     Settings {
         extensions: config.extensions().cloned().collect(),
-        sds_api: match config.extension_apis.enable_sds_secret_ref {
-            true => Feature::Enabled,
-            false => Feature::Disabled,
-        },
+        sds_api: Feature::when(config.extension_apis.enable_sds_secret_ref),
         ..usual
     }
 }
