@@ -19,7 +19,7 @@ use crate::{
     world::Pace,
     xds_server::Authorizer,
 };
-use edge_translate::{Feature, load::LoadFinding};
+use edge_translate::{Feature, api::GATEWAY_API_VERSION, load::LoadFinding};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -56,7 +56,7 @@ pub struct Start {
 pub fn version() -> Value {
     json!({
         "edgeGatewayVersion": concat!("v", env!("CARGO_PKG_VERSION")),
-        "gatewayAPIVersion": "v1.7.0",
+        "gatewayAPIVersion": GATEWAY_API_VERSION,
         "edgeProxyVersion": concat!("v", env!("CARGO_PKG_VERSION")),
         "gitCommitID": option_env!("EDGE_GATEWAY_COMMIT").unwrap_or("unknown"),
     })

@@ -100,3 +100,6 @@ pub use shape::BackendTarget;
 pub use string_map::StringMap;
 pub use text::{DurationText, Hostname, IntOrText, Quantity, Symbol, TextError};
 pub use tls::{AlpnProtocol, BackendTlsConfig, TlsFingerprint, TlsVersion};
+
+/// The release of Gateway API whose kinds and conditions we follow.
+pub const GATEWAY_API_VERSION: &str = "v1.7.0";

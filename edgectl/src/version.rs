@@ -8,6 +8,7 @@ use crate::{
     },
 };
 use anyhow::{Context, Result};
+use edge_translate::api::GATEWAY_API_VERSION;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -44,9 +45,6 @@ struct Component {
     #[serde(rename = "gitCommitID")]
     git_commit_id: &'static str,
 }
-
-/// The release of Gateway API whose kinds and conditions we follow.
-const GATEWAY_API_VERSION: &str = "v1.7.0";
 
 /// Prints the versions.
 pub fn run(args: &VersionArgs) -> Result<()> {
