@@ -6,7 +6,7 @@
 //! Conversion is driven by descriptors ([`Codec`]), not by generated code, because `Any` names types at run time. The
 //! whole descriptor set takes some ten megabytes once decoded. A long-lived process with thousands of messages to
 //! convert keeps it ([`Codec::cached`]); one that converts a bootstrap and goes on takes a codec of just the types it
-//! needs ([`Codec::for_types`], [`Codec::for_value`]) and drops it.
+//! needs ([`Codec::for_value`], [`Codec::for_known`]) and drops it.
 
 mod canonical;
 mod descriptors;
@@ -76,27 +76,18 @@ impl Codec {
         Self::decode(descriptors::ALL)
     }
 
-    /// A codec for these types (full names, no leading dot) and whatever their fields refer to. Types that stand
-    /// inside an `Any` must be named too.
-    pub fn for_types<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, JsonError> {
-        let part = descriptors::closure(names)?;
-        match part.unknown.first() {
-            Some(name) => Err(JsonError::UnknownType((*name).to_owned())),
-            None => Self::decode(&part.set),
-        }
-    }
-
     /// A codec for a type and all types that the `@type` keys of a JSON value name. Names that nobody knows are left
     /// to the reader, who can say where they stand.
     pub fn for_value<M: Name>(value: &Value) -> Result<Self, JsonError> {
         let mut names = vec![M::full_name()];
         value::collect_types(value, &mut names);
-        Self::decode(&descriptors::closure(names.iter().map(String::as_str))?.set)
+        Self::decode(&descriptors::closure(names.iter().map(String::as_str))?)
     }
 
-    /// A codec for those of these types that there are, and whatever their fields refer to.
+    /// A codec for those of these types (full names, no leading dot) that there are, and whatever their fields refer to.
+    /// Types that stand inside an `Any` must be named too.
     pub fn for_known<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, JsonError> {
-        Self::decode(&descriptors::closure(names)?.set)
+        Self::decode(&descriptors::closure(names)?)
     }
 
     /// The codec for every type that lives as long as the process.

@@ -10,34 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Descriptors of Envoy's v3 API, made by `cargo xtask gen`.
 pub(super) const ALL: &[u8] = include_bytes!("../envoy.fds");
 
-/// A part of the descriptor set.
-pub(super) struct Part<'a> {
-    /// The files that define the wanted types, and their imports, as an encoded descriptor set.
-    pub(super) set: Vec<u8>,
-    /// Wanted types that no file defines.
-    pub(super) unknown: Vec<&'a str>,
-}
-
-/// Cuts out what the types of these names need.
-pub(super) fn closure<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Part<'a>, JsonError> {
+/// Cuts out the files that define the types of these names, and their imports, as an encoded descriptor set. Types that no
+/// file defines are left out.
+pub(super) fn closure<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<u8>, JsonError> {
     let files = files()?;
     let by_name: BTreeMap<&str, usize> = files.iter().enumerate().map(|(n, file)| (file.name, n)).collect();
     let mut wanted = BTreeSet::new();
-    let mut open: Vec<usize> = Vec::new();
-    let mut unknown = Vec::new();
-    for name in names {
-        match files.iter().position(|file| file.defines(name)) {
-            Some(n) => open.push(n),
-            None => unknown.push(name),
-        }
-    }
+    let mut open: Vec<usize> = names
+        .into_iter()
+        .filter_map(|name| files.iter().position(|file| file.defines(name)))
+        .collect();
     while let Some(n) = open.pop() {
         if wanted.insert(n) {
             open.extend(files[n].imports.iter().filter_map(|import| by_name.get(import)));
         }
     }
-    let set = wanted.into_iter().flat_map(|n| files[n].raw).copied().collect();
-    Ok(Part { set, unknown })
+    Ok(wanted.into_iter().flat_map(|n| files[n].raw).copied().collect())
 }
 
 /// What is read of a file without decoding it.
