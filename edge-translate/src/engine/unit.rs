@@ -99,6 +99,10 @@ macro_rules! units {
         /// The names of units, in the order of the table.
         const NAMES: &[&str] = &[$(stringify!($unit)),+];
 
+        /// The stages of units, in the order of the table.
+        #[cfg(test)]
+        const STAGES: &[usize] = &[$($stage),+];
+
         /// Where a unit stands in the table.
         enum Row {
             $($unit),+
@@ -207,5 +211,23 @@ impl Translator {
         for unit in subject.units() {
             self.memo.want(unit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAMES, STAGES};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_of_the_phases_names_every_unit_in_its_stage() {
+        let phases = include_str!("../phase.rs").lines();
+        let rows = phases.filter_map(|line| line.strip_prefix("//! | ")?.split_once(" | "));
+        let told: BTreeSet<(usize, &str)> = rows
+            .filter_map(|(stage, rest)| Some((stage.parse().ok()?, rest.split_once(" | ")?.0)))
+            .flat_map(|(stage, units)| units.split(' ').map(move |unit| (stage, unit.trim_matches('`'))))
+            .collect();
+        let real: BTreeSet<(usize, &str)> = STAGES.iter().copied().zip(NAMES.iter().copied()).collect();
+        assert_eq!(told, real);
     }
 }
