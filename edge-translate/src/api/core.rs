@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::Text;
 use crate::api::meta::Metadata;
 use crate::api::string_map::StringMap;
-use crate::api::text::{IntOrText, is_default, open_enum};
+use crate::api::text::{is_default, open_enum};
 
 /// A name and ports for a set of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,24 +41,9 @@ pub struct ServiceSpec {
     /// How it is published.
     #[serde(default, skip_serializing_if = "is_default")]
     pub r#type: ServiceType,
-    /// The name behind an ExternalName Service.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub external_name: Option<Text>,
-    /// Address families, in order of preference.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ip_families: Box<[Text]>,
-    /// Whether one or two families are wanted.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ip_family_policy: Option<Text>,
     /// Preference for near endpoints.
     #[serde(default, skip_serializing_if = "is_default")]
     pub traffic_distribution: Option<Text>,
-    /// Whether only endpoints of the same node serve.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub internal_traffic_policy: Option<Text>,
-    /// Whether endpoints count before they are ready.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub publish_not_ready_addresses: bool,
 }
 
 open_enum! {
@@ -86,12 +71,6 @@ pub struct ServicePort {
     pub app_protocol: Option<Text>,
     /// Port that clients use.
     pub port: u16,
-    /// Port of the pods; absent means the same.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub target_port: Option<IntOrText>,
-    /// Port on every node.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub node_port: Option<u16>,
 }
 
 open_enum! {
@@ -140,16 +119,10 @@ pub struct Endpoint {
     /// Whether it serves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub conditions: EndpointConditions,
-    /// Host name of the pod.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Text>,
-    /// Node that it runs on.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub node_name: Option<Text>,
     /// Zone that it runs in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub zone: Option<Text>,
-    /// Zones and nodes that should prefer it.
+    /// Zones that should prefer it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hints: Option<Box<EndpointHints>>,
 }
@@ -176,12 +149,9 @@ pub struct EndpointHints {
     /// Zones.
     #[serde(default, skip_serializing_if = "is_default")]
     pub for_zones: Box<[NamedHint]>,
-    /// Nodes.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub for_nodes: Box<[NamedHint]>,
 }
 
-/// A zone or node.
+/// A zone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedHint {
@@ -278,13 +248,10 @@ pub struct ClusterTrustBundle {
     pub spec: ClusterTrustBundleSpec,
 }
 
-/// Trust anchors and who keeps them.
+/// Trust anchors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrustBundleSpec {
-    /// Who signs under these anchors.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub signer_name: Option<Text>,
     /// Certificates as PEM.
     #[serde(default)]
     pub trust_bundle: Text,

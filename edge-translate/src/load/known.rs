@@ -31,15 +31,21 @@ const SILENT: &[(&str, &[&str])] = &[
         &[
             "allocateLoadBalancerNodePorts",
             "externalIPs",
+            "externalName",
             "externalTrafficPolicy",
             "healthCheckNodePort",
+            "internalTrafficPolicy",
+            "ipFamilies",
+            "ipFamilyPolicy",
             "loadBalancerClass",
             "loadBalancerIP",
             "loadBalancerSourceRanges",
+            "publishNotReadyAddresses",
             "sessionAffinity",
             "sessionAffinityConfig",
         ],
     ),
+    ("ServicePort", &["nodePort", "targetPort"]),
     ("ServiceImport", &["status"]),
     (
         "ServiceImportSpec",
@@ -51,11 +57,13 @@ const SILENT: &[(&str, &[&str])] = &[
             "trafficDistribution",
         ],
     ),
-    ("Endpoint", &["targetRef", "deprecatedTopology"]),
+    ("Endpoint", &["targetRef", "deprecatedTopology", "hostname", "nodeName"]),
+    ("EndpointHints", &["forNodes"]),
     ("ConfigMap", &["immutable"]),
     ("Secret", &["immutable"]),
     ("ReferenceGrant", &["status"]),
     ("ClusterTrustBundle", &["status"]),
+    ("ClusterTrustBundleSpec", &["signerName"]),
 ];
 
 /// Per type, the fields whose absence takes in more, or guards less.

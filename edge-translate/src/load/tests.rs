@@ -118,7 +118,6 @@ fn wrong_types_name_path_and_place() {
             "spec: {ports: [{name: a}]}",
             "4:16: error: Service/default/s: spec.ports[0]: the field `port` is missing",
         ),
-        ("spec: {publishNotReadyAddresses: 1}", "but this must be true or false"),
     ];
     for (spec, expected) in cases {
         let loaded = load_text(&format!(
@@ -127,6 +126,15 @@ fn wrong_types_name_path_and_place() {
         assert!(loaded.objects.is_empty(), "{spec}");
         assert!(lines(&loaded)[0].contains(expected), "{spec}: {:?}", lines(&loaded));
     }
+    let loaded = load_text(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s}\naddressType: IPv4\n\
+         endpoints: [{addresses: [10.0.0.1], conditions: {ready: 1}}]\n",
+    );
+    assert!(
+        lines(&loaded)[0].contains("but this must be true or false"),
+        "{:?}",
+        lines(&loaded)
+    );
 }
 
 #[test]
