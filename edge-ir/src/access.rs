@@ -42,11 +42,11 @@ pub struct ApiKey {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeySource {
-    /// In a header.
+    /// In the header of this name.
     Header(Arc<str>),
-    /// In a query parameter.
+    /// In the query parameter of this name.
     Query(Arc<str>),
-    /// In a cookie.
+    /// In the cookie of this name.
     Cookie(Arc<str>),
 }
 
@@ -54,10 +54,10 @@ pub enum KeySource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeySeen {
-    /// All.
+    /// The key stays in the request.
     #[default]
     Kept,
-    /// Nothing: the proxy takes it off.
+    /// The proxy takes the key off (`sanitize`).
     Removed,
 }
 
@@ -65,10 +65,10 @@ pub enum KeySeen {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRules {
-    /// In order.
+    /// The rules, in the order in which they are tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<AccessRule>,
-    /// What becomes of requests that none matches.
+    /// What becomes of requests that no rule matches.
     pub otherwise: Access,
 }
 
@@ -76,19 +76,19 @@ pub struct AccessRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Access {
-    /// It goes on.
+    /// The request goes on.
     Allow,
-    /// It is refused.
+    /// The request is answered 403.
     Deny,
 }
 
-/// One rule.
+/// A rule of who may do what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRule {
     /// What becomes of requests that match.
     pub access: Access,
-    /// Conditions, all of which must hold; none holds of every request.
+    /// Conditions, all of which must hold; a rule without any matches every request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<AccessCondition>,
 }
@@ -101,17 +101,17 @@ pub enum AccessCondition {
     Client(Vec<AddressRange>),
     /// The method is one of these.
     Method(Vec<Arc<str>>),
-    /// The path, without the query.
+    /// The path, without the query, matches this.
     Path(PathMatch),
-    /// The path is another.
+    /// The path, without the query, doesn't match this.
     OtherPath(PathMatch),
-    /// A header of this name (lower case) has one of these values.
+    /// The header of this name (lower case) has one of these values.
     Header(Arc<str>, Vec<ValueMatcher>),
-    /// A claim of a token has one of these values.
+    /// A claim of a verified token has one of some values.
     Claim(ClaimCondition),
     /// The address of the client is at one of these places, as far as databases tell.
     Place(Vec<GeoConditions>),
-    /// This is true. What can't be told, for something that it reads isn't there, isn't.
+    /// The CEL expression is true. One that reads what the request doesn't have is not.
     Expression(Arc<Expression>),
 }
 
@@ -121,7 +121,7 @@ pub enum AccessCondition {
 pub struct AddressRange {
     /// An address in it.
     pub address: IpAddr,
-    /// Bits that count.
+    /// Length of the prefix: so many leading bits of an address in the range are those of `address`.
     pub bits: u8,
 }
 
@@ -150,9 +150,9 @@ pub struct ClaimCondition {
     pub provider: Arc<str>,
     /// The claim, level by level.
     pub path: Vec<Arc<str>>,
-    /// Whether it is one text or a list of which an entry counts.
+    /// Whether the claim is a text, or a list of texts of which one entry must match.
     pub form: ClaimForm,
-    /// Values, one of which it has.
+    /// Values, one of which the claim has.
     pub values: Vec<Arc<str>>,
 }
 
@@ -160,9 +160,9 @@ pub struct ClaimCondition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ClaimForm {
-    /// One text.
+    /// The claim is one text.
     Text,
-    /// A list of texts.
+    /// The claim is a list of texts.
     List,
 }
 

@@ -20,13 +20,13 @@ pub struct SocketSettings {
     /// Bytes that the system holds for a connection, in each direction. Unset: as it likes.
     #[serde(skip_serializing_if = "is_default")]
     pub system_buffer: Option<u32>,
-    /// How many connections are accepted at a time.
+    /// How many connections are accepted before the worker looks at other sockets again.
     #[serde(skip_serializing_if = "is_default")]
     pub accepts: Accepts,
     /// Keepalive probes of TCP. Unset: none.
     #[serde(skip_serializing_if = "is_default")]
     pub keepalive: Option<TcpKeepalive>,
-    /// The header in front of a connection that says whose it is.
+    /// Whether connections begin with a header of the PROXY protocol, which says whose they are.
     #[serde(skip_serializing_if = "is_default")]
     pub proxy_header: ProxyHeader,
     /// Limit for finding out what a connection is. Unset: 15 s.
@@ -48,9 +48,9 @@ impl SocketSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Accepts {
-    /// So many, > 0.
+    /// At most this many, > 0.
     UpTo(u32),
-    /// All that wait.
+    /// All connections that wait.
     All,
 }
 
@@ -60,26 +60,26 @@ impl Default for Accepts {
     }
 }
 
-/// What is done with PROXY headers of clients.
+/// Whether connections begin with a header of the PROXY protocol (versions 1 and 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ProxyHeader {
-    /// None is looked for.
+    /// No header is looked for: one that comes is taken for content.
     #[default]
     Unread,
-    /// A connection without one is taken as it is.
+    /// A header is read where there is one; a connection without is taken as it is.
     Optional,
-    /// A connection without one is closed.
+    /// A header is read; a connection without is closed.
     Required,
 }
 
 /// A fingerprint of a TLS client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fingerprint {
-    /// Of the ClientHello as it comes.
+    /// JA3, of the ClientHello as it comes.
     #[serde(rename = "JA3")]
     Ja3,
-    /// Of the ClientHello, put in order.
+    /// JA4, of the ClientHello with its lists put in order.
     #[serde(rename = "JA4")]
     Ja4,
 }
@@ -88,10 +88,10 @@ pub enum Fingerprint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectionSettings {
-    /// How many may be open at once.
+    /// How many connections may be open at once. Unset: as many as come.
     #[serde(skip_serializing_if = "is_default")]
     pub limit: Option<ConnectionLimit>,
-    /// Limit for the TLS handshake.
+    /// Time for the TLS handshake; then the connection is closed. Unset: as long as it takes.
     #[serde(skip_serializing_if = "is_default")]
     pub handshake_timeout: Option<Timeout>,
     /// How long a stream of bytes may be silent. Unset: 1 h.
@@ -110,9 +110,9 @@ impl ConnectionSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionLimit {
-    /// So many.
+    /// The most connections that are open at a time.
     pub connections: u64,
-    /// Wait before another one is closed.
+    /// How long a connection above the limit stays open before it is closed. Unset: not at all.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay: Option<Timeout>,
 }
@@ -133,16 +133,16 @@ pub struct ClientSettings {
     /// The scheme that backends are told.
     #[serde(skip_serializing_if = "is_default")]
     pub scheme: Scheme,
-    /// Headers.
+    /// How headers of requests are treated.
     #[serde(skip_serializing_if = "is_default")]
     pub headers: ClientHeaders,
-    /// Limits of time and number.
+    /// How long requests and connections may take, and how many requests a connection may carry.
     #[serde(skip_serializing_if = "is_default")]
     pub limits: ClientLimits,
-    /// HTTP/1.
+    /// Settings of HTTP/1.
     #[serde(skip_serializing_if = "is_default")]
     pub http1: Http1Settings,
-    /// HTTP/2. Streams at a time, unset: 100.
+    /// Settings of HTTP/2. Streams at a time, unset: 100.
     #[serde(skip_serializing_if = "is_default")]
     pub http2: Http2Settings,
 }
@@ -158,28 +158,28 @@ impl ClientSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ClientAddress {
-    /// It is the other end of the connection.
+    /// The client is the other end of the connection.
     #[default]
     Connection,
-    /// In X-Forwarded-For, behind as many proxies as are in front of us, > 0.
+    /// X-Forwarded-For names it, that many addresses from the end as there are proxies in front of us.
     Hops {
-        /// Their number.
+        /// The number of proxies in front of us, > 0.
         proxies: u32,
         /// Whether the other end of the connection is added to the header.
         append: AppendsPeer,
     },
-    /// In X-Forwarded-For, where the last address isn't one of these networks.
+    /// X-Forwarded-For names it: the last address that isn't in one of these networks.
     Networks {
         /// Networks of proxies in front of us, as `address/bits`.
         trusted: Vec<Arc<str>>,
         /// Whether the other end of the connection is added to the header.
         append: AppendsPeer,
     },
-    /// In a header of this name.
+    /// A header of the request names it.
     Header {
-        /// Its name.
+        /// The header's name.
         name: Arc<str>,
-        /// What becomes of a request without it.
+        /// What becomes of a request without that header, or without an address in it.
         missing: MissingAddress,
     },
 }
@@ -188,19 +188,19 @@ pub enum ClientAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AppendsPeer {
-    /// It is.
+    /// The address is added.
     Yes,
     /// The header stays as it is.
     No,
 }
 
-/// What becomes of a request that doesn't say whose it is.
+/// What becomes of a request without the header that names its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MissingAddress {
-    /// It is taken for one of the other end of the connection.
+    /// The client is the other end of the connection.
     Taken,
-    /// It is refused with 403.
+    /// The request is refused with 403.
     Refused,
 }
 
@@ -208,12 +208,12 @@ pub enum MissingAddress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EscapedSlashes {
-    /// They are unescaped, and the client is sent there.
+    /// Escaped slashes are unescaped, and the client is redirected to the path that this gives.
     #[default]
     Redirected,
-    /// They are unescaped.
+    /// Escaped slashes are unescaped.
     Unescaped,
-    /// They stay.
+    /// Escaped slashes stay.
     Kept,
     /// The request is refused with 400.
     Refused,
@@ -223,10 +223,10 @@ pub enum EscapedSlashes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Slashes {
-    /// It is read as `/`.
+    /// Several slashes behind each other are read as one.
     #[default]
     Merged,
-    /// It stays.
+    /// They stay as they came.
     Kept,
 }
 
@@ -234,33 +234,33 @@ pub enum Slashes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scheme {
-    /// That of the client.
+    /// The scheme of the client's request.
     #[default]
     Client,
-    /// That of the connection to the backend.
+    /// The scheme of the connection to the backend: `https` with TLS.
     Backend,
 }
 
-/// What becomes of headers.
+/// How headers of requests are treated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientHeaders {
     /// Kibibytes that the headers of a request may have. Unset: 60.
     #[serde(skip_serializing_if = "is_default")]
     pub max_request_kib: Option<u32>,
-    /// Names with underscores.
+    /// What becomes of headers with an underscore in their name.
     #[serde(skip_serializing_if = "is_default")]
     pub underscores: Underscores,
-    /// X-Request-Id.
+    /// Where X-Request-Id comes from.
     #[serde(skip_serializing_if = "is_default")]
     pub request_id: RequestId,
-    /// Headers of the proxy's own.
+    /// Whether headers by which the proxy tells of itself (`x-edge-…`) are added.
     #[serde(skip_serializing_if = "is_default")]
     pub own: OwnHeaders,
-    /// X-Forwarded-Client-Cert.
+    /// What backends are told of the client's certificate, in X-Forwarded-Client-Cert.
     #[serde(skip_serializing_if = "is_default")]
     pub client_certificate: ForwardedCertificate,
-    /// A dot at the end of Host.
+    /// What becomes of a dot at the end of Host.
     #[serde(skip_serializing_if = "is_default")]
     pub trailing_host_dot: TrailingDot,
     /// Edits to requests before they are routed, in order.
@@ -277,7 +277,7 @@ pub enum Underscores {
     Refused,
     /// The header is dropped.
     Dropped,
-    /// It passes.
+    /// The header passes.
     Allowed,
 }
 
@@ -285,14 +285,14 @@ pub enum Underscores {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RequestId {
-    /// From the proxy; what a client sends is replaced.
+    /// The proxy makes one; what a client sends is replaced.
     #[default]
     Generated,
-    /// From the client, else from the proxy.
+    /// What a client sends is kept; the proxy makes one where there is none.
     KeptOrGenerated,
-    /// From the client alone.
+    /// What a client sends is kept where the proxy would replace it; the proxy makes none.
     Kept,
-    /// The proxy doesn't make any.
+    /// The proxy makes none.
     Disabled,
 }
 
@@ -300,10 +300,10 @@ pub enum RequestId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OwnHeaders {
-    /// They are added.
+    /// They are added to requests and responses.
     #[default]
     Added,
-    /// They are not.
+    /// None is added.
     Suppressed,
 }
 
@@ -311,10 +311,10 @@ pub enum OwnHeaders {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TrailingDot {
-    /// It stays.
+    /// The dot stays.
     #[default]
     Kept,
-    /// It is taken off before the request is routed.
+    /// The dot is taken off before the request is routed.
     Stripped,
 }
 
@@ -333,32 +333,32 @@ pub struct ForwardedCertificate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ForwardedCertificateMode {
-    /// It is removed.
+    /// The header is removed.
     #[default]
     Removed,
-    /// It passes where the client has a certificate.
+    /// The header passes where the client has a certificate, and is removed elsewhere.
     Forwarded,
-    /// The same, and the client's certificate is added.
+    /// The same, and the client's certificate is added to it.
     Appended,
-    /// The client's certificate alone stands there.
+    /// The header tells of the client's certificate alone.
     Replaced,
-    /// It passes, whoever sends it.
+    /// The header passes, whoever sends it.
     AlwaysForwarded,
 }
 
-/// What is told of a certificate.
+/// What X-Forwarded-Client-Cert tells of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CertificateDetail {
-    /// Its subject.
+    /// The certificate's subject (`Subject`).
     Subject,
-    /// All of it, PEM.
+    /// The certificate itself, as PEM (`Cert`).
     Certificate,
-    /// All of its chain, PEM.
+    /// The certificate with its chain, as PEM (`Chain`).
     Chain,
-    /// Its DNS names.
+    /// The DNS names of the certificate (`DNS`).
     Dns,
-    /// Its URIs.
+    /// The URIs of the certificate (`URI`).
     Uri,
 }
 
@@ -366,71 +366,72 @@ pub enum CertificateDetail {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HeaderMutation {
-    /// The header has this value.
+    /// The header gets this value, in place of those it has.
     Set {
         /// Its name.
         name: Arc<str>,
         /// Its value.
         value: Arc<str>,
     },
-    /// The header has this value besides others.
+    /// The header gets this value besides those it has.
     Add {
         /// Its name.
         name: Arc<str>,
         /// The value.
         value: Arc<str>,
     },
-    /// The header has this value where it would be missing.
+    /// The header gets this value where there is no such header.
     AddIfAbsent {
         /// Its name.
         name: Arc<str>,
         /// Its value.
         value: Arc<str>,
     },
-    /// The header goes.
+    /// The header of this name is removed.
     Remove(Arc<str>),
-    /// Headers with such a name go.
+    /// All headers are removed whose name matches.
     RemoveMatching(TextMatcher),
 }
 
-/// Limits of time and number.
+/// How long requests and connections may take, and how many requests a connection may carry. Unset: without limit, where
+/// nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientLimits {
-    /// Until a whole request has come.
+    /// Time in which a whole request must have come; then it is answered 408.
     #[serde(skip_serializing_if = "is_default")]
     pub request: Option<Timeout>,
-    /// Until the headers of a request have come.
+    /// Time in which the head of a request must have come; then it is answered 408.
     #[serde(skip_serializing_if = "is_default")]
     pub request_headers: Option<Timeout>,
-    /// How long a connection may be idle. Unset: 1 h.
+    /// How long a connection may be without requests before it is closed. Unset: 1 h.
     #[serde(skip_serializing_if = "is_default")]
     pub idle: Option<Timeout>,
-    /// How long a stream may be silent. Unset: 5 min.
+    /// How long nothing may move in a request or its response before it is ended. Unset: 5 min.
     #[serde(skip_serializing_if = "is_default")]
     pub stream_idle: Option<Timeout>,
-    /// Age at which a connection drains.
+    /// Age at which a connection is drained and closed.
     #[serde(skip_serializing_if = "is_default")]
     pub connection: Option<Timeout>,
-    /// Age at which a stream ends.
+    /// Age at which a request is ended, whatever it does.
     #[serde(skip_serializing_if = "is_default")]
     pub stream: Option<Timeout>,
-    /// Requests of one connection.
+    /// How many requests one connection may carry before it is closed.
     #[serde(skip_serializing_if = "is_default")]
     pub requests_per_connection: Option<u32>,
 }
 
-/// HTTP/1.
+/// Settings of HTTP/1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Http1Settings {
-    /// Trailers.
+    /// What becomes of trailers.
     #[serde(skip_serializing_if = "is_default")]
     pub trailers: Trailers,
-    /// The case of header names.
+    /// In which case header names are written.
     #[serde(skip_serializing_if = "is_default")]
     pub header_case: HeaderCase,
-    /// Requests of HTTP/1.0.
+    /// What becomes of requests of HTTP/1.0.
     #[serde(skip_serializing_if = "is_default")]
     pub http10: Http10,
     /// How a connection that is too old ends.
@@ -445,10 +446,10 @@ pub struct Http1Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trailers {
-    /// They are dropped.
+    /// Trailers are dropped.
     #[default]
     Dropped,
-    /// They pass.
+    /// Trailers pass.
     Passed,
 }
 
@@ -456,10 +457,10 @@ pub enum Trailers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HeaderCase {
-    /// All of them are written small.
+    /// Header names are written in lower case.
     #[default]
     Lower,
-    /// As they came.
+    /// Header names are written as they came.
     Kept,
 }
 
@@ -467,12 +468,12 @@ pub enum HeaderCase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Http10 {
-    /// They are refused.
+    /// Requests of HTTP/1.0 are refused.
     #[default]
     Refused,
-    /// They are taken; without Host they are refused.
+    /// Requests of HTTP/1.0 are served; those without Host are refused.
     Taken,
-    /// They are taken; without Host, for this one.
+    /// Requests of HTTP/1.0 are served; those without Host are taken for this host.
     TakenFor(Arc<str>),
 }
 
@@ -480,9 +481,9 @@ pub enum Http10 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AgedConnection {
-    /// With its next response, so that no request is lost.
+    /// It ends with its next response, so that no request is lost.
     #[default]
     AfterResponse,
-    /// Once its drain time is over.
+    /// It ends once its drain time is over, with what is under way.
     Soon,
 }

@@ -54,61 +54,69 @@ kinds! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum FilterKind {
-        /// Gives other responses in place of some.
+        /// Gives other responses in place of some (BackendTrafficPolicy `responseOverride`).
         CustomResponse = "custom_response",
-        /// Answers probes of the proxy itself.
+        /// Answers probes of the proxy itself with 200 (ClientTrafficPolicy `healthCheck`).
         HealthCheck = "health_check",
-        /// Failures on purpose.
+        /// Delays requests or fails them on purpose (BackendTrafficPolicy `faultInjection`).
         Fault = "fault",
-        /// Refuses requests while too many fail.
+        /// Refuses a share of requests with 503 while too many fail (BackendTrafficPolicy `admissionControl`).
         AdmissionControl = "admission_control",
-        /// Cross-origin rules.
+        /// Answers preflight requests and says which other origins may read responses (`cors` of a SecurityPolicy or an
+        /// HTTPRoute).
         Cors = "cors",
-        /// Looks where requests that change something come from.
+        /// Refuses requests that change something and come from another site with 403 (SecurityPolicy `csrf`).
         Csrf = "csrf",
-        /// Edits responses, just before they go to the client.
+        /// Edits the headers of responses, just before they go to the client (ClientTrafficPolicy
+        /// `headers.lateResponseHeaders`).
         HeaderMutation = "header_mutation",
-        /// Asks another service.
+        /// Asks a service whether a request goes on; where it doesn't decide, the request is refused unless the policy
+        /// fails open (SecurityPolicy `extAuth`).
         ExtAuthz = "ext_authz",
-        /// Asks for a key.
+        /// Refuses requests without a known key with 401 (SecurityPolicy `apiKeyAuth`).
         ApiKeyAuth = "api_key_auth",
-        /// Asks for a user and a password.
+        /// Refuses requests without a known user and its password with 401 (SecurityPolicy `basicAuth`).
         BasicAuth = "basic_auth",
-        /// Asks clients to log in.
+        /// Sends clients without a session to an identity provider to log in (SecurityPolicy `oidc`).
         Oauth2 = "oauth2",
-        /// Asks for a token.
+        /// Refuses requests without a valid JSON Web Token with 401 (SecurityPolicy `jwt`).
         JwtAuthn = "jwt_authn",
-        /// Leads a client back to the endpoint that answered it.
+        /// Leads a client back to the endpoint that answered it (`sessionPersistence` of a rule).
         StatefulSession = "stateful_session",
-        /// Reads requests whole before they go on.
+        /// Reads requests whole before they go on; too large ones are refused with 413 (BackendTrafficPolicy
+        /// `requestBuffer`).
         Buffer = "buffer",
-        /// Runs a script.
+        /// Runs a Lua script over requests and responses (EdgeExtensionPolicy `lua`).
         Lua = "lua",
-        /// Lets a service see requests and change them.
+        /// Lets a service see requests and responses and change them; where it fails, the request is refused unless the
+        /// policy fails open (EdgeExtensionPolicy `extProc`).
         ExtProc = "ext_proc",
-        /// Runs a filter of a Wasm module.
+        /// Runs a filter of a Wasm module (EdgeExtensionPolicy `wasm`).
         Wasm = "wasm",
-        /// Runs a filter of a native module.
+        /// Runs a filter of a native module (EdgeExtensionPolicy `dynamicModule`).
         DynamicModules = "dynamic_modules",
-        /// Looks up where clients are.
+        /// Looks up where clients are, for the rules of [`Rbac`](Self::Rbac) (EdgeProxy `geoIP`).
         Geoip = "geoip",
-        /// Lets those through that rules allow.
+        /// Refuses requests that the rules don't allow with 403 (SecurityPolicy `authorization`).
         Rbac = "rbac",
-        /// Requests in a time, as each proxy counts them.
+        /// Refuses requests above a limit with 429, as each proxy counts them (BackendTrafficPolicy `rateLimit.local`).
         LocalRateLimit = "local_ratelimit",
-        /// Requests in a time, as a service counts them for all proxies.
+        /// Refuses requests above a limit with 429, as a service counts them for all proxies (BackendTrafficPolicy
+        /// `rateLimit.global`).
         RateLimit = "ratelimit",
-        /// Bytes in a time.
+        /// Slows bodies down to so many bytes a second (BackendTrafficPolicy `bandwidthLimit`).
         BandwidthLimit = "bandwidth_limit",
-        /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
+        /// Makes gRPC calls of gRPC-Web requests and back again of the answers, on listeners with a GRPCRoute.
         GrpcWeb = "grpc_web",
-        /// Counts gRPC calls by their own status.
+        /// Counts gRPC calls by their own status, on listeners with a GRPCRoute.
         GrpcStats = "grpc_stats",
-        /// Puts a credential into a header of the request.
+        /// Puts a credential into a header of the request; a request is refused while the proxy doesn't have it
+        /// (HTTPRouteFilter `credentialInjection`).
         CredentialInjector = "credential_injector",
-        /// Compresses responses.
+        /// Compresses responses for clients that accept it (BackendTrafficPolicy `compression`, `compressor`).
         Compressor = "compressor",
-        /// Resolves the host of a request for clusters without endpoints of their own.
+        /// Resolves the host that a request names, for clusters without endpoints of their own (Backend of type
+        /// `DynamicResolver`).
         DynamicForwardProxy = "dynamic_forward_proxy",
     }
 }
@@ -202,42 +210,42 @@ pub struct FilterInstance {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FilterSettings {
-    /// What each route says; for others nothing.
+    /// Nothing of its own: each route says what is done for it, in its [`FilterEffect`].
     #[default]
     OfRoutes,
-    /// Looks up where clients are, for rules over that.
+    /// Geoip: looks up where clients are, for rules over that.
     Places(Arc<GeoLookup>),
-    /// Tells the backend the name of the user in a header of this name, for the routes that say which users there are.
+    /// Basic auth: tells the backend the name of the user in a header of this name. Routes say which users there are.
     UserHeader(Arc<str>),
-    /// Asks a service, for the routes that switch it on.
+    /// External authorization: asks this service, for the routes that switch it on.
     ExternalAuth(Arc<ExternalAuth>),
-    /// Lets a service see requests, for the routes that switch it on.
+    /// External processing: lets this service see requests, for the routes that switch it on.
     Processor(Arc<ExternalProcessor>),
-    /// Runs a script, for the routes that switch it on.
+    /// Lua: runs this script, for the routes that switch it on.
     Script(Arc<LuaScript>),
-    /// Runs a filter of a Wasm module, for the routes that switch it on.
+    /// Wasm: runs a filter of this module, for the routes that switch it on.
     Wasm(Arc<WasmFilter>),
-    /// Runs a filter of a native module, for the routes that switch it on.
+    /// Dynamic modules: runs a filter of this native module, for the routes that switch it on.
     Native(Arc<NativeFilter>),
-    /// What routes ask of tokens, each by its name.
+    /// JWT authentication: which tokens can be asked for, by the names that routes ask by.
     Tokens(Arc<Tokens>),
-    /// Asks clients to log in, for the routes that switch it on.
+    /// OAuth2: asks clients to log in, for the routes that switch it on.
     Login(Arc<Login>),
-    /// Puts a credential into a header, for the routes that switch it on.
+    /// Credential injection: puts this credential into a header, for the routes that switch it on.
     Credential(InjectedCredential),
-    /// Refuses requests while too many fail, for the routes that switch it on.
+    /// Admission control: refuses requests while too many fail, for the routes that switch it on.
     Admission(Arc<AdmissionControl>),
-    /// Compresses responses, for the routes that switch it on.
+    /// Compression: compresses responses so, for the routes that switch it on.
     Compressor(Compressor),
-    /// Limits the requests of the routes that switch it on, all together.
+    /// Local rate limit: limits the requests of the routes that switch it on, all together.
     RateLimit(Arc<LocalRateLimit>),
-    /// Asks a service how many requests are let through.
+    /// Global rate limit: asks this service how many requests are let through, for the routes that have limits.
     RateLimitService(Arc<RateLimitService>),
-    /// Answers requests for this path with 200, whatever routes say.
+    /// Health check: answers requests for this path with 200, whatever routes say.
     Probe(Arc<str>),
-    /// Resolves the hosts that requests name, where their backend is who has that name.
+    /// Dynamic forward proxy: resolves the hosts that requests name, for the routes that switch it on.
     Names(NamedHosts),
-    /// Edits all responses, in this order.
+    /// Header mutation: edits all responses, in this order.
     Responses(Vec<HeaderMutation>),
 }
 
@@ -291,37 +299,37 @@ pub struct RouteFilter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FilterEffect {
-    /// Which requests fail on purpose.
+    /// Fault: which requests fail on purpose.
     Fault(Arc<Fault>),
-    /// Which responses are given others in place.
+    /// Custom response: which responses are given others in place.
     Override(Arc<[ResponseOverride]>),
-    /// Requests are read whole, of up to this many bytes.
+    /// Buffer: requests are read whole, of up to this many bytes.
     Buffer(u32),
-    /// How many of its requests are let through.
+    /// Local rate limit: how many of its requests each proxy lets through.
     RateLimit(Arc<LocalRateLimit>),
-    /// How many are let through at all proxies together.
+    /// Global rate limit: how many of its requests all proxies together let through.
     GlobalRateLimit(Arc<GlobalRateLimit>),
-    /// How many bytes pass.
+    /// Bandwidth limit: how many bytes pass in a second.
     Bandwidth(Arc<Bandwidth>),
-    /// Which other origins browsers may let their scripts call the route from.
+    /// CORS: which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
-    /// Where requests may come from.
+    /// CSRF: where requests that change something may come from.
     SiteCheck(Arc<SiteCheck>),
-    /// Another service decides, which is told these attributes.
+    /// External authorization: the service of the instance decides, and is told these attributes.
     ExternalAuth(Arc<[(Arc<str>, SecretBytes)]>),
-    /// The name of what is asked of tokens.
+    /// JWT authentication: the name, in [`FilterSettings::Tokens`], of what is asked of tokens.
     Token(Arc<str>),
-    /// Keys that requests carry.
+    /// API keys: the keys of which requests must carry one.
     ApiKeyAuth(Arc<ApiKeyAuth>),
-    /// Users that send requests.
+    /// Basic auth: the users of which requests must name one.
     BasicAuth(Arc<BasicAuth>),
-    /// How a client is led back to its endpoint.
+    /// Stateful session: how a client is led back to its endpoint.
     Session(Arc<Session>),
-    /// Who may send what.
+    /// RBAC: who may send what.
     Access(Arc<AccessRules>),
-    /// The instance does what it is set to.
+    /// Any kind: the instance does what its [`FilterSettings`] say.
     On,
-    /// Resolves what the host becomes, not what the request says.
+    /// Dynamic forward proxy: resolves what the host is rewritten to, not what the request says.
     Resolve(HostRewrite),
 }
 
