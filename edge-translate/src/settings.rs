@@ -288,8 +288,9 @@ mod tests {
     use super::*;
     use crate::{
         Change, Translator,
-        api::{DurationText, edge_proxy::ShutdownConfig},
+        api::{DurationText, Kind, ObjectKey, edge_proxy::ShutdownConfig},
         load::{Limits, Source, load},
+        status::StatusBody,
     };
 
     const GATEWAYS: &str = "apiVersion: gateway.networking.k8s.io/v1
@@ -372,51 +373,13 @@ spec: { shutdown: { drainTimeout: 5s } }
         }
         let translation = translator.translate();
         assert!(translation.infra.is_empty(), "{:?}", translation.infra);
-        let class = translation
-            .statuses
-            .iter()
-            .find(|(key, _)| &*key.name == "plain" && key.namespace.is_empty());
-        let class = format!("{class:?}");
-        assert!(
-            class.contains("InvalidParameters") && class.contains(refused),
-            "{class}"
-        );
-    }
-
-    #[test]
-    fn limits_of_all_proxies_need_a_service() {
-        let policy = "---
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: route, namespace: ns }
-spec: { parentRefs: [{ name: plain }] }
----
-apiVersion: gateway.edge/v1alpha1
-kind: BackendTrafficPolicy
-metadata: { name: limited, namespace: ns }
-spec:
-  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: route }]
-  rateLimit: { global: { rules: [{ limit: { requests: 1, unit: Hour } }] } }
-";
-        let text = format!("{GATEWAYS}{policy}");
-        let source = Source {
-            name: "test",
-            text: &text,
+        let class = ObjectKey::new(Kind::GatewayClass, "", "plain");
+        let statuses = translator.statuses();
+        let StatusBody::Class(class) = &statuses[&class].body else {
+            panic!("{:?}", statuses[&class]);
         };
-        let mut translator = Translator::new(Settings::of(&EdgeGateway::default(), None));
-        for found in load(&source, &Limits::default()).objects {
-            translator.apply(Change::Put(found.object));
-        }
-        let said = |translator: &mut Translator| {
-            let statuses = translator.translate().statuses;
-            format!("{:?}", statuses.iter().find(|(key, _)| &*key.name == "limited"))
-        };
-        assert!(said(&mut translator).contains("set rateLimit in the EdgeGateway configuration"));
-        translator.set_settings(Settings::default());
-        let accepted = said(&mut translator);
-        assert!(
-            !accepted.contains("RateLimit:") && accepted.contains("Accepted"),
-            "{accepted}"
-        );
+        let accepted = class.conditions.iter().find(|one| one.kind == "Accepted").unwrap();
+        assert_eq!(accepted.reason, "InvalidParameters");
+        assert!(accepted.message.contains(refused), "{accepted:?}");
     }
 }

@@ -1,22 +1,12 @@
 //! What policies decide under each parent of a route: listeners with the same context share what is bound, others don't.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
-
-use edge_ir::{Cluster, Fleet, Network, Route, RouteAction};
-use edge_translate::{
-    Change, Settings, Translation, Translator,
-    api::{Kind, ObjectKey},
-    load::{Limits, Source, load},
-};
+use crate::rig::{Rig, all_closed, hosts, is_closed};
+use edge_ir::{Cluster, Fleet, Network, Route};
+use edge_translate::api::Kind;
 use serde_json::json;
 use std::sync::Arc;
 
-const WORLD: &str = r"
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: edge}
-spec: {controllerName: gateway.edge/gatewayclass-controller}
----
+const BACKEND: &str = r"
 apiVersion: v1
 kind: Service
 metadata: {name: s}
@@ -81,6 +71,9 @@ spec:
   rules: [{backendRefs: [{name: s, port: 443}]}]
 ";
 
+/// The fleet of that Gateway.
+const PASSING: &str = "default/passing";
+
 fn policy(hostname: &str, authorities: &str) -> String {
     format!(
         r"
@@ -98,7 +91,7 @@ spec:
 fn terminating() -> String {
     let gateway = TLS.split("---").next().unwrap().trim_end();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}, "stringData": {
-        "tls.crt": include_str!("data/exact-ec.crt"), "tls.key": include_str!("data/exact-ec.key"),
+        "tls.crt": include_str!("../data/exact-ec.crt"), "tls.key": include_str!("../data/exact-ec.key"),
     }});
     let listener = "{name: d, protocol: TLS, port: 7443, tls: {certificateRefs: [{name: c}]}}";
     format!("{gateway}\n  - {listener}\n---\n{secret}\n")
@@ -124,174 +117,137 @@ spec:
   rules: [{backendRefs: [{name: s, port: 443}]}]
 ";
 
-struct Engine {
-    translator: Translator,
-    last: Translation,
+/// With the backend, and then these, one after another.
+fn world(texts: &[&str]) -> Rig {
+    let mut rig = Rig::new(BACKEND);
+    for text in texts {
+        rig.put(text);
+    }
+    rig
 }
 
-impl Engine {
-    fn new(texts: &[&str]) -> Self {
-        let mut engine = Self {
-            translator: Translator::new(Settings::default()),
-            last: Translation::default(),
-        };
-        engine.put(WORLD);
-        texts.iter().for_each(|text| engine.put(text));
-        engine
-    }
-
-    fn put(&mut self, text: &str) {
-        let loaded = load(&Source { name: "world", text }, &Limits::default());
-        assert_eq!(loaded.findings, []);
-        for object in loaded.objects {
-            self.translator.apply(Change::Put(object.object));
-        }
-        self.last = self.translator.translate();
-    }
-
-    fn remove(&mut self, kind: Kind, name: &str) {
-        self.translator
-            .apply(Change::Remove(ObjectKey::new(kind, "default", name)));
-        self.last = self.translator.translate();
-    }
-
-    fn fleet(&self, name: &str) -> &Fleet {
-        &self.last.fleets[name]
-    }
-
-    fn routes(&self, fleet: &str) -> Vec<Arc<Route>> {
-        let hosts = self.fleet(fleet).route_tables.iter().flat_map(|t| t.hosts.iter());
-        hosts.flat_map(|host| &host.routes).cloned().collect()
-    }
-
-    fn clusters(&self, fleet: &str) -> Vec<&str> {
-        self.fleet(fleet).clusters.iter().map(|c| &*c.name).collect()
-    }
-
-    fn cluster(&self, fleet: &str, name: &str) -> &Cluster {
-        let clusters = &self.fleet(fleet).clusters;
-        clusters.iter().find(|c| &*c.name == name).unwrap()
-    }
-
-    /// Clusters that the streams of each socket go to.
-    fn streams(&self, fleet: &str) -> Vec<(String, String)> {
-        let chains = self.fleet(fleet).listeners.iter().flat_map(|listener| {
-            let chains = listener.chains.iter().chain(&listener.default_chain);
-            chains.map(move |chain| (listener, chain))
-        });
-        let shares = chains.flat_map(|(listener, chain)| match &chain.network {
-            Network::Tcp(stream) => stream
-                .shares
-                .iter()
-                .map(|share| (listener.name.to_string(), share.cluster.to_string()))
-                .collect(),
-            Network::Http(_) => Vec::new(),
-        });
-        shares.collect()
-    }
-
-    fn status(&self, kind: Kind, name: &str) -> String {
-        format!(
-            "{:?}",
-            self.translator.statuses()[&ObjectKey::new(kind, "default", name)]
-        )
-    }
+fn fleet<'a>(rig: &'a Rig, name: &str) -> &'a Fleet {
+    &rig.last.fleets[name]
 }
 
-/// Whether there are routes, and all of them are closed.
-fn all_closed(routes: &[Arc<Route>]) -> bool {
-    !routes.is_empty() && routes.iter().all(|route| is_closed(route))
+fn routes(rig: &Rig, name: &str) -> Vec<Arc<Route>> {
+    let hosts = hosts(fleet(rig, name));
+    hosts.iter().flat_map(|host| &host.routes).cloned().collect()
 }
 
-fn is_closed(route: &Route) -> bool {
-    matches!(&route.effect.action, RouteAction::Respond(answer) if answer.status == 500)
+fn clusters<'a>(rig: &'a Rig, name: &str) -> Vec<&'a str> {
+    fleet(rig, name).clusters.iter().map(|c| &*c.name).collect()
+}
+
+fn cluster<'a>(rig: &'a Rig, name: &str) -> &'a Cluster {
+    let clusters = &fleet(rig, PASSING).clusters;
+    clusters.iter().find(|c| &*c.name == name).unwrap()
+}
+
+/// Clusters that the streams of each socket go to.
+fn streams(rig: &Rig) -> Vec<(String, String)> {
+    let chains = fleet(rig, PASSING).listeners.iter().flat_map(|listener| {
+        let chains = listener.chains.iter().chain(&listener.default_chain);
+        chains.map(move |chain| (listener, chain))
+    });
+    let shares = chains.flat_map(|(listener, chain)| match &chain.network {
+        Network::Tcp(stream) => stream
+            .shares
+            .iter()
+            .map(|share| (listener.name.to_string(), share.cluster.to_string()))
+            .collect(),
+        Network::Http(_) => Vec::new(),
+    });
+    shares.collect()
+}
+
+/// Whether the references of a route are resolved, under its first parent: the reason.
+fn resolved(rig: &Rig, kind: Kind) -> String {
+    let condition = rig.condition(kind, "r", "ResolvedRefs").unwrap();
+    condition.reason.into_owned()
 }
 
 #[test]
 fn listeners_with_one_context_share_what_is_bound() {
-    let mut engine = Engine::new(&[HTTP]);
-    let (near, far) = (engine.routes("default/near"), engine.routes("default/far"));
+    let mut rig = world(&[HTTP]);
+    let (near, far) = (routes(&rig, "default/near"), routes(&rig, "default/far"));
     assert_eq!((near.len(), far.len()), (2, 2));
     assert!(near.iter().chain(&far).all(|route| Arc::ptr_eq(route, &near[0])));
     // Another context is bound once, too.
-    engine.put(GUARD);
-    let far = engine.routes("default/far");
+    rig.put(GUARD);
+    let far = routes(&rig, "default/far");
     assert!(Arc::ptr_eq(&far[0], &far[1]) && is_closed(&far[0]));
 }
 
 #[test]
 fn a_policy_over_one_parent_closes_the_route_there_and_nowhere_else() {
-    let mut engine = Engine::new(&[HTTP]);
-    let open = engine.routes("default/near");
-    engine.put(GUARD);
-    assert_eq!(engine.routes("default/near"), open);
-    assert!(all_closed(&engine.routes("default/far")));
+    let mut rig = world(&[HTTP]);
+    let open = routes(&rig, "default/near");
+    rig.put(GUARD);
+    assert_eq!(routes(&rig, "default/near"), open);
+    assert!(all_closed(&routes(&rig, "default/far")));
     // Nothing goes to its backend there, so that fleet needn't know it.
-    assert_eq!(engine.clusters("default/near"), ["service/default/s/443"]);
-    assert_eq!(engine.clusters("default/far"), [""; 0]);
-    let status = engine.status(Kind::EdgeExtensionPolicy, "guard");
-    assert_eq!(status.matches("Invalid").count(), 1, "{status}");
-    engine.remove(Kind::EdgeExtensionPolicy, "guard");
-    assert_eq!(engine.routes("default/far"), open);
+    assert_eq!(clusters(&rig, "default/near"), ["service/default/s/443"]);
+    assert_eq!(clusters(&rig, "default/far"), [""; 0]);
+    assert_eq!(rig.reasons(Kind::EdgeExtensionPolicy, "guard"), ["Accepted Invalid"]);
+    rig.remove(Kind::EdgeExtensionPolicy, "guard");
+    assert_eq!(routes(&rig, "default/far"), open);
 }
 
 #[test]
 fn a_context_that_changes_nothing_of_a_backend_is_no_other_cluster() {
-    let engine = Engine::new(&[TLS]);
-    assert_eq!(engine.clusters("default/passing"), ["service/default/s/443"]);
+    let rig = world(&[TLS]);
+    assert_eq!(clusters(&rig, PASSING), ["service/default/s/443"]);
 }
 
 #[test]
 fn two_contexts_make_two_clusters_of_a_backend_with_one_set_of_endpoints() {
-    let mut engine = Engine::new(&[TLS, PLAIN, &policy("s.example.com", "System")]);
+    let mut rig = world(&[TLS, PLAIN, &policy("s.example.com", "System")]);
     let own = "service/default/s/443";
-    let names = engine.clusters("default/passing");
+    let names = clusters(&rig, PASSING);
     assert!(
         matches!(*names, [a, b] if a == own && b.starts_with(&format!("{own}~"))),
         "{names:?}"
     );
     let passed_on = names[1].to_owned();
     let on = |port: &str| (port.to_owned(), passed_on.clone());
-    assert_eq!(engine.streams("default/passing"), [on("tcp-8443"), on("tcp-9443")]);
-    let tls = |engine: &Engine, name: &str| engine.cluster("default/passing", name).tls.clone();
-    assert_eq!(tls(&engine, &passed_on), None);
-    assert_eq!(&*tls(&engine, own).unwrap().server_name, "s.example.com");
-    assert_eq!(engine.fleet("default/passing").endpoints.len(), 1);
+    assert_eq!(streams(&rig), [on("tcp-8443"), on("tcp-9443")]);
+    let tls = |rig: &Rig, name: &str| cluster(rig, name).tls.clone();
+    assert_eq!(tls(&rig, &passed_on), None);
+    assert_eq!(&*tls(&rig, own).unwrap().server_name, "s.example.com");
+    assert_eq!(fleet(&rig, PASSING).endpoints.len(), 1);
     // What the policy says of the backend is the backend's own: an edit renames nothing, and moves one cluster.
-    let before = engine.cluster("default/passing", &passed_on).clone();
-    engine.put(&policy("other.example.com", "System"));
-    assert_eq!(engine.clusters("default/passing"), [own, &passed_on]);
-    assert_eq!(&*tls(&engine, own).unwrap().server_name, "other.example.com");
-    assert_eq!(*engine.cluster("default/passing", &passed_on), before);
+    let before = cluster(&rig, &passed_on).clone();
+    rig.put(&policy("other.example.com", "System"));
+    assert_eq!(clusters(&rig, PASSING), [own, &passed_on]);
+    assert_eq!(&*tls(&rig, own).unwrap().server_name, "other.example.com");
+    assert_eq!(*cluster(&rig, &passed_on), before);
 }
 
 #[test]
 fn a_backend_that_is_refused_is_closed_where_its_own_settings_count() {
-    let engine = Engine::new(&[TLS, PLAIN, &policy("s.example.com", "Unheard")]);
-    let names = engine.clusters("default/passing");
+    let rig = world(&[TLS, PLAIN, &policy("s.example.com", "Unheard")]);
+    let names = clusters(&rig, PASSING);
     assert!(matches!(*names, [one] if one.contains('~')), "{names:?}");
-    assert_eq!(engine.streams("default/passing").len(), 2);
-    assert!(all_closed(&engine.routes("default/passing")));
-    let status = engine.status(Kind::TlsRoute, "r");
-    assert!(status.contains("Resolved all the Object references"), "{status}");
-    let status = engine.status(Kind::HttpRoute, "r");
-    assert!(status.contains("InvalidBackendTLS"), "{status}");
+    assert_eq!(streams(&rig).len(), 2);
+    assert!(all_closed(&routes(&rig, PASSING)));
+    assert_eq!(resolved(&rig, Kind::TlsRoute), "ResolvedRefs");
+    assert_eq!(resolved(&rig, Kind::HttpRoute), "InvalidBackendTLS");
 }
 
 #[test]
 fn a_listener_that_ends_tls_counts_the_backends_own_settings() {
     let own = "service/default/s/443";
-    let ports = |engine: &Engine| -> Vec<(String, bool)> {
-        let streams = engine.streams("default/passing").into_iter();
+    let ports = |rig: &Rig| -> Vec<(String, bool)> {
+        let streams = streams(rig).into_iter();
         streams.map(|(port, cluster)| (port, cluster == own)).collect()
     };
     let on = |port: &str, own: bool| (port.to_owned(), own);
-    let mut engine = Engine::new(&[TLS, &terminating(), &policy("s.example.com", "System")]);
+    let mut rig = world(&[TLS, &terminating(), &policy("s.example.com", "System")]);
     let all = [on("tcp-7443", true), on("tcp-8443", false), on("tcp-9443", false)];
-    assert_eq!(ports(&engine), all);
+    assert_eq!(ports(&rig), all);
     // Refused, they close what would go there in clear; what clients encrypt passes as before.
-    engine.put(&policy("s.example.com", "Unheard"));
-    assert_eq!(ports(&engine), all[1..]);
-    let status = engine.status(Kind::TlsRoute, "r");
-    assert!(status.contains("InvalidBackendTLS"), "{status}");
+    rig.put(&policy("s.example.com", "Unheard"));
+    assert_eq!(ports(&rig), all[1..]);
+    assert_eq!(resolved(&rig, Kind::TlsRoute), "InvalidBackendTLS");
 }

@@ -3,22 +3,11 @@
 //!
 //! Every row closes what its policy covers, too.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it stands")]
-
-use edge_ir::{Fleet, Network, RouteAction};
-use edge_translate::{
-    Change, Feature, Settings, Translation, Translator,
-    api::{Kind, ObjectKey},
-    load::{Limits, Source, load},
-    status::{Condition, StatusBody, Truth},
-};
+use crate::rig::{Rig, all_closed, hosts};
+use edge_ir::{Fleet, Network};
+use edge_translate::{Feature, Settings, api::Kind, status::Truth};
 
 const WORLD: &str = r"
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: edge}
-spec: {controllerName: gateway.edge/gatewayclass-controller}
----
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: gw}
@@ -283,13 +272,6 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-fn put(translator: &mut Translator, text: &str) {
-    let loaded = load(&Source { name: "world", text }, &Limits::default());
-    for object in loaded.objects {
-        translator.apply(Change::Put(object.object));
-    }
-}
-
 /// Without what the last rows ask for.
 fn settings() -> Settings {
     Settings {
@@ -297,16 +279,6 @@ fn settings() -> Settings {
         lua_api: Feature::Disabled,
         ..Settings::default()
     }
-}
-
-fn accepted(translator: &Translator, kind: Kind) -> Condition {
-    let statuses = translator.statuses();
-    let status = &statuses[&ObjectKey::new(kind, "default", "p")];
-    let StatusBody::Ancestors { ancestors, .. } = &status.body else {
-        panic!("{status:?}");
-    };
-    let mut conditions = ancestors[0].conditions.iter();
-    conditions.find(|one| one.kind == "Accepted").unwrap().clone()
 }
 
 /// Whether a listener of streams lets nobody through, or all routes of HTTP answer 500.
@@ -322,12 +294,8 @@ fn is_closed(fleet: &Fleet, target: &str) -> bool {
         });
         return streams.all(|stream| stream.shares.is_empty());
     }
-    let mut routes = fleet
-        .route_tables
-        .iter()
-        .flat_map(|table| table.hosts.iter())
-        .flat_map(|host| host.routes.iter());
-    routes.all(|route| matches!(&route.effect.action, RouteAction::Respond(answer) if answer.status == 500))
+    let routes: Vec<_> = hosts(fleet).iter().flat_map(|host| &host.routes).cloned().collect();
+    all_closed(&routes)
 }
 
 #[test]
@@ -340,26 +308,20 @@ fn each_fault_is_told_in_its_words_and_closes_what_is_covered() {
         message,
     } in ROWS
     {
-        let mut translator = Translator::new(settings());
-        put(&mut translator, WORLD);
-        let before = translator.translate();
-        put(
-            &mut translator,
-            &format!(
-                "apiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{name: p}}\nspec:\n  targetRefs: [{target}]\n  \
-                 {spec}\n"
-            ),
-        );
-        let translation = translator.translate();
-        let said = accepted(&translator, *kind);
+        let mut rig = Rig::with(settings(), WORLD);
+        let was_closed = is_closed(rig.fleet(), target);
+        rig.put(&format!(
+            "apiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{name: p}}\nspec:\n  targetRefs: [{target}]\n  \
+             {spec}\n"
+        ));
+        let said = rig.condition(*kind, "p", "Accepted").unwrap();
         if (said.status, &*said.reason, &*said.message) != (Truth::False, "Invalid", message) {
             wrong.push(format!(
                 "{spec}: {}: {} instead of {message}",
                 said.reason, said.message
             ));
         }
-        let closed = |translation: &Translation| translation.fleets.values().all(|fleet| is_closed(fleet, target));
-        if closed(&before) || !closed(&translation) {
+        if was_closed || !is_closed(rig.fleet(), target) {
             wrong.push(format!("{spec}: what it covers is open"));
         }
     }
@@ -391,25 +353,20 @@ spec:
         (Kind::EdgeExtensionPolicy, &rule, "RouteRule route/one"),
         (Kind::BackendTrafficPolicy, &rule, "RouteRule route/one"),
     ] {
-        let mut translator = Translator::new(Settings::default());
         let open = WORLD.replace(
             "name: gw}\nspec:",
             "name: gw}\nspec:\n  allowedListeners: {namespaces: {from: All}}",
         );
-        put(&mut translator, &format!("{open}---{set}"));
+        let mut rig = Rig::new(&format!("{open}---{set}"));
         for name in ["p", "older"] {
             let year = if name == "p" { 2025 } else { 2024 };
             let created = format!("{year}-01-01T00:00:00Z");
-            put(
-                &mut translator,
-                &format!(
-                    "apiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, creationTimestamp: \
-                     '{created}'}}\nspec:\n  targetRefs: [{target}]\n"
-                ),
-            );
+            rig.put(&format!(
+                "apiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, creationTimestamp: \
+                 '{created}'}}\nspec:\n  targetRefs: [{target}]\n"
+            ));
         }
-        translator.translate();
-        let said = accepted(&translator, kind);
+        let said = rig.condition(kind, "p", "Accepted").unwrap();
         let message = format!("Unable to target {what}, another {kind} has already attached to it");
         assert_eq!((&*said.reason, &*said.message), ("Conflicted", &*message));
     }

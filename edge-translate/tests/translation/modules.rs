@@ -1,64 +1,34 @@
 //! A Wasm module is asked for with all that fetching it takes, told by its digest, and forgotten when nobody asks any
 //! more. Until it is there, what must run closes what its policy covers.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that can't go on should stop where it stands"
-)]
-
-use edge_translate::{
-    Change, Fact, FoundModule, Module, ModuleLook, ModuleSource, Question, Settings, Translation, Translator,
-    WantedModule,
-    api::{Kind, ObjectKey},
-    load,
-    status::StatusBody,
-};
+use crate::rig::{GATEWAY, Rig, all_closed, filters, hosts, redirect};
+use edge_ir::FilterSettings;
+use edge_translate::{Fact, FoundModule, Module, ModuleLook, ModuleSource, Question, WantedModule, api::Kind};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const URL: &str = "https://modules.example/m.wasm";
 
-fn put(translator: &mut Translator, value: Value) {
-    translator.apply(Change::Put(load::from_value(&value).unwrap().0));
+/// Two routes, the one with the policy first.
+fn world() -> Rig {
+    let (extended, other) = (redirect("extended"), redirect("other"));
+    Rig::new(&[GATEWAY, &extended, &other].join("---"))
 }
 
-/// Two routes.
-fn translator() -> Translator {
-    let mut translator = Translator::new(Settings::default());
-    for value in [
-        json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "edge"},
-            "spec": {"controllerName": "gateway.edge/gatewayclass-controller"}}),
-        json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g", "namespace": "a"},
-            "spec": {"gatewayClassName": "edge", "listeners": [{"name": "http", "protocol": "HTTP", "port": 80}]}}),
-    ] {
-        put(&mut translator, value);
-    }
-    for name in ["extended", "other"] {
-        put(
-            &mut translator,
-            json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
-                "metadata": {"name": name, "namespace": "a"},
-                "spec": {"parentRefs": [{"name": "g"}], "hostnames": [format!("{name}.example")], "rules": [
-                    {"filters": [{"type": "RequestRedirect", "requestRedirect": {"statusCode": 301}}]}]}}),
-        );
-    }
-    translator
-}
-
-fn policy(entry: Value) -> Value {
-    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeExtensionPolicy", "metadata": {"name": "p", "namespace": "a"},
+fn policy(entry: &Value) -> String {
+    let policy = json!({"apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeExtensionPolicy", "metadata": {"name": "p"},
         "spec": {"targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "extended"}],
-            "wasm": [entry]}})
+            "wasm": [entry]}});
+    policy.to_string()
 }
 
-fn of_url(fields: Value) -> Value {
-    let mut entry = json!({"code": {"type": "HTTP", "http": {"url": URL}}});
-    entry
-        .as_object_mut()
-        .unwrap()
-        .append(&mut fields.as_object().unwrap().clone());
-    entry
+/// With a module at the URL that must run.
+fn of_url() -> String {
+    policy(&json!({"code": {"type": "HTTP", "http": {"url": URL}}}))
+}
+
+fn of_image(image: &Value) -> String {
+    policy(&json!({"code": {"type": "Image", "image": image}}))
 }
 
 fn asked() -> Arc<WantedModule> {
@@ -71,134 +41,128 @@ fn asked() -> Arc<WantedModule> {
     })
 }
 
-fn tell(translator: &mut Translator, wanted: &Arc<WantedModule>, found: FoundModule) -> Translation {
-    translator.apply(Change::Fact(Fact::Module(Arc::clone(wanted), found)));
-    translator.translate()
+fn told(found: FoundModule) -> Fact {
+    Fact::Module(asked(), found)
 }
 
-fn here(digit: &str) -> FoundModule {
-    FoundModule::Here(Module {
+fn here(digit: &str) -> Fact {
+    told(FoundModule::Here(Module {
         sha256: digit.repeat(64).into(),
         image: None,
-    })
+    }))
 }
 
-fn failed() -> FoundModule {
-    FoundModule::Failed("status code: 404".into())
+fn failed() -> Fact {
+    told(FoundModule::Failed("status code: 404".into()))
 }
 
 /// What is said about the policy: type, reason and message of each condition.
-fn said(translator: &Translator) -> Vec<String> {
-    let status = translator.statuses()[&ObjectKey::new(Kind::EdgeExtensionPolicy, "a", "p")].clone();
-    let StatusBody::Ancestors { ancestors, .. } = &status.body else {
-        panic!("{status:?}");
-    };
-    let conditions = ancestors[0].conditions.iter();
+fn said(rig: &Rig) -> Vec<String> {
+    let conditions = rig.conditions(Kind::EdgeExtensionPolicy, "p");
     conditions
+        .iter()
         .map(|c| format!("{} {}: {}", c.kind, c.reason, c.message))
         .collect()
 }
 
-/// The hosts of the fleet, as text, the policy's first.
-fn hosts(translation: &Translation) -> Vec<String> {
-    let fleet = translation.fleets.values().next().unwrap().clone();
-    let hosts = fleet.route_tables.iter().flat_map(|table| table.hosts.iter());
-    hosts.map(|host| format!("{host:?}")).collect()
+/// Where proxies get the module, if they run one.
+fn module(rig: &Rig) -> Option<&str> {
+    filters(rig.fleet()).find_map(|settings| match settings {
+        FilterSettings::Wasm(filter) => Some(&*filter.module.url),
+        _ => None,
+    })
 }
 
-fn listeners(translation: &Translation) -> String {
-    format!("{:?}", translation.fleets.values().next().unwrap().listeners)
+/// The module that an image is asked for.
+fn wanted(rig: &Rig) -> Arc<WantedModule> {
+    let [Question::Module(wanted)] = &*rig.last.wanted.added else {
+        panic!("{:?}", rig.last.wanted);
+    };
+    Arc::clone(wanted)
 }
 
 #[test]
 fn a_policy_waits_for_its_module_fails_with_it_and_runs_what_there_is() {
-    let mut translator = translator();
-    let before = hosts(&translator.translate());
-    put(&mut translator, policy(of_url(json!({}))));
-    let translation = translator.translate();
-    assert_eq!(translation.wanted.added, [Question::Module(asked())]);
-    let now = said(&translator);
+    let mut rig = world();
+    let before = hosts(rig.fleet());
+    rig.put(&of_url());
+    assert_eq!(rig.last.wanted.added, [Question::Module(asked())]);
+    let now = said(&rig);
     assert!(now[0].starts_with("Accepted Accepted"), "{now:?}");
     let waits =
         format!("Programmed Pending: Wasm: module {URL} is being fetched. Until then requests are answered 500.");
     assert_eq!(now[1], waits);
-    let closed = hosts(&translation);
-    assert!(
-        closed[0].contains("status: 500") && closed[1] == before[1],
-        "{closed:?}"
-    );
+    let closed = hosts(rig.fleet());
+    assert!(all_closed(&closed[0].routes), "{closed:?}");
+    assert_eq!(closed[1], before[1]);
 
-    let translation = tell(&mut translator, &asked(), failed());
-    let now = said(&translator);
+    rig.tell(failed());
     assert_eq!(
-        now,
+        said(&rig),
         [format!(
             "Accepted Invalid: Wasm: module {URL} can't be had: status code: 404."
         )]
     );
-    assert_eq!(hosts(&translation), closed);
+    assert_eq!(hosts(rig.fleet()), closed);
 
-    let translation = tell(&mut translator, &asked(), here("a"));
-    assert_eq!(said(&translator).len(), 1);
-    assert!(listeners(&translation).contains(&format!("18002/{}.wasm", "a".repeat(64))));
-    assert!(!hosts(&translation)[0].contains("status: 500"));
-    assert!(translation.wanted.added.is_empty(), "it is asked once");
+    rig.tell(here("a"));
+    assert_eq!(said(&rig).len(), 1);
+    let url = module(&rig).unwrap();
+    assert!(url.ends_with(&format!(":18002/{}.wasm", "a".repeat(64))), "{url}");
+    assert!(!all_closed(&hosts(rig.fleet())[0].routes));
+    assert!(rig.last.wanted.added.is_empty(), "it is asked once");
 
     // Told again, the same: nothing is done. Told another: proxies fetch that one.
-    assert_eq!(tell(&mut translator, &asked(), here("a")).runs.len(), 0);
-    assert!(listeners(&tell(&mut translator, &asked(), here("b"))).contains(&"b".repeat(64)));
+    assert_eq!(rig.tell(here("a")).runs.len(), 0);
+    rig.tell(here("b"));
+    let url = module(&rig).unwrap();
+    assert!(url.contains(&"b".repeat(64)), "{url}");
 }
 
 #[test]
 fn what_may_be_missing_is_left_out_until_it_is_there() {
-    let mut translator = translator();
-    let before = hosts(&translator.translate());
-    put(&mut translator, policy(of_url(json!({"failOpen": true}))));
-    let translation = translator.translate();
-    let now = said(&translator);
+    let mut rig = world();
+    let before = hosts(rig.fleet());
+    rig.put(&policy(
+        &json!({"code": {"type": "HTTP", "http": {"url": URL}}, "failOpen": true}),
+    ));
+    let now = said(&rig);
     assert!(now[1].ends_with("Until then requests go on without it."), "{now:?}");
-    assert_eq!(hosts(&translation), before);
-    assert_eq!(hosts(&tell(&mut translator, &asked(), failed())), before);
-    assert!(said(&translator)[0].starts_with("Accepted Invalid"));
-    assert_ne!(hosts(&tell(&mut translator, &asked(), here("a"))), before);
+    assert_eq!(hosts(rig.fleet()), before);
+    rig.tell(failed());
+    assert_eq!(hosts(rig.fleet()), before);
+    assert!(said(&rig)[0].starts_with("Accepted Invalid"));
+    rig.tell(here("a"));
+    assert_ne!(hosts(rig.fleet()), before);
 }
 
 #[test]
 fn what_nobody_asks_is_forgotten() {
-    let mut translator = translator();
+    let mut rig = world();
     // Told before anybody asks: nobody would know how old it is.
-    tell(&mut translator, &asked(), here("a"));
-    put(&mut translator, policy(of_url(json!({}))));
-    translator.translate();
-    assert!(said(&translator)[1].starts_with("Programmed Pending"));
-    tell(&mut translator, &asked(), here("a"));
-    translator.apply(Change::Remove(ObjectKey::new(Kind::EdgeExtensionPolicy, "a", "p")));
-    let wanted = translator.translate().wanted;
-    assert_eq!(
-        (wanted.added, wanted.removed),
-        (vec![], vec![Question::Module(asked())])
-    );
-    put(&mut translator, policy(of_url(json!({}))));
-    assert_eq!(translator.translate().wanted.added, [Question::Module(asked())]);
+    rig.tell(here("a"));
+    rig.put(&of_url());
+    assert!(said(&rig)[1].starts_with("Programmed Pending"));
+    rig.tell(here("a"));
+    let wanted = &rig.remove(Kind::EdgeExtensionPolicy, "p").wanted;
+    let asked = [Question::Module(asked())];
+    assert_eq!((&*wanted.added, &*wanted.removed), (&[][..], &asked[..]));
+    assert_eq!(rig.put(&of_url()).wanted.added, asked);
 }
 
 #[test]
 fn an_image_is_asked_for_with_its_secret_and_whoever_changes_that_asks_anew() {
     let secret = |password: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": "a"},
-            "stringData": {".dockerconfigjson": password}})
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
+            "stringData": {".dockerconfigjson": password}});
+        secret.to_string()
     };
-    let mut translator = translator();
-    put(&mut translator, secret("hush"));
-    let image = json!({"url": "oci://registry.example/team/filter", "pullSecretRef": {"name": "pull"}});
-    put(
-        &mut translator,
-        policy(json!({"code": {"type": "Image", "image": image}})),
-    );
-    let added = translator.translate().wanted.added;
-    let [Question::Module(wanted)] = &*added else {
-        panic!("{added:?}");
-    };
+    let mut rig = world();
+    rig.put(&secret("hush"));
+    rig.put(&of_image(
+        &json!({"url": "oci://registry.example/team/filter", "pullSecretRef": {"name": "pull"}}),
+    ));
+    let wanted = wanted(&rig);
     // Whoever says latest means what that is now.
     assert_eq!(
         (wanted.look, wanted.source.to_string()),
@@ -206,31 +170,28 @@ fn an_image_is_asked_for_with_its_secret_and_whoever_changes_that_asks_anew() {
     );
     assert_eq!(wanted.credentials.as_ref().unwrap().expose(), b"hush");
     assert!(!format!("{wanted:?}").contains("hush"), "{wanted:?}");
-    put(&mut translator, secret("two"));
-    let later = translator.translate().wanted;
-    assert_eq!((later.added.len(), later.removed), (1, added));
+    let later = &rig.put(&secret("two")).wanted;
+    assert_eq!(
+        (later.added.len(), &*later.removed),
+        (1, &[Question::Module(wanted)][..])
+    );
 }
 
 #[test]
 fn an_image_must_be_the_one_that_the_policy_means() {
-    let mut translator = translator();
-    let image = json!({"url": "oci://registry.example/team/filter", "sha256": "c".repeat(64)});
-    put(
-        &mut translator,
-        policy(json!({"code": {"type": "Image", "image": image}})),
-    );
-    let added = translator.translate().wanted.added;
-    let [Question::Module(wanted)] = &*added else {
-        panic!("{added:?}");
-    };
+    let mut rig = world();
+    rig.put(&of_image(
+        &json!({"url": "oci://registry.example/team/filter", "sha256": "c".repeat(64)}),
+    ));
+    let wanted = wanted(&rig);
     // By its manifest, whatever the module is. One whose manifest nobody saw is not the one.
     for (manifest, is_it) in [(Some("c"), true), (Some("d"), false), (None, false)] {
         let module = Module {
             sha256: "a".repeat(64).into(),
             image: manifest.map(|digit| digit.repeat(64).into()),
         };
-        tell(&mut translator, wanted, FoundModule::Here(module));
-        let now = said(&translator);
+        rig.tell(Fact::Module(Arc::clone(&wanted), FoundModule::Here(module)));
+        let now = said(&rig);
         assert_eq!(now[0].starts_with("Accepted Accepted"), is_it, "{now:?}");
         assert!(is_it || now[0].contains("which does not match"), "{now:?}");
     }

@@ -1,42 +1,26 @@
 //! Ports of listeners and the ports that proxies bind.
 
+use crate::rig::Rig;
 use edge_ir::{IpFamily, PortProtocol};
-use edge_translate::{
-    Change, Fact, MachinePort, Platform, Question, Settings, Translation, Translator,
-    load::{Limits, Source, load},
-};
+use edge_translate::{Fact, MachinePort, Platform, Question, Settings, api::Kind};
 
-const CLASS: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: edge}
-spec: {controllerName: gateway.edge/gatewayclass-controller}
-";
-
-fn translate(text: &str, platform: Platform) -> (Translation, String) {
-    let text = format!("{CLASS}---{text}");
-    let loaded = load(
-        &Source {
-            name: "test.yaml",
-            text: &text,
-        },
-        &Limits::default(),
-    );
-    assert_eq!(loaded.findings, []);
-    let mut translator = Translator::new(Settings {
+fn world(text: &str, platform: Platform) -> Rig {
+    let settings = Settings {
         platform,
         ..Settings::default()
-    });
-    for object in loaded.objects {
-        translator.apply(Change::Put(object.object));
-    }
-    let translation = translator.translate();
-    let statuses = format!("{:?}", translation.statuses);
-    (translation, statuses)
+    };
+    Rig::with(settings, text)
 }
 
-fn bound(translation: &Translation) -> Vec<(String, u16)> {
-    let listeners = translation.fleets.values().flat_map(|f| f.listeners.iter());
+/// Why the port of a listener can't be bound, if it can't.
+fn unavailable(rig: &Rig, gateway: &str, listener: &str) -> Option<String> {
+    let accepted = rig.listener_condition(gateway, listener, "Accepted").unwrap();
+    (accepted.reason == "PortUnavailable").then(|| accepted.message.into_owned())
+}
+
+/// The sockets that are bound, by name.
+fn bound(rig: &Rig) -> Vec<(String, u16)> {
+    let listeners = rig.last.fleets.values().flat_map(|f| f.listeners.iter());
     listeners.map(|l| (l.name.to_string(), l.port)).collect()
 }
 
@@ -53,27 +37,31 @@ spec:
 
 #[test]
 fn a_port_that_another_is_shifted_to_is_unavailable() {
-    let (translation, statuses) = translate(TWO_PORTS, Platform::Cluster);
-    assert_eq!(bound(&translation), [("tcp-80".to_owned(), 10080)]);
-    assert!(statuses.contains("PortUnavailable"), "{statuses}");
+    let rig = world(TWO_PORTS, Platform::Cluster);
+    assert_eq!(bound(&rig), [("tcp-80".to_owned(), 10080)]);
+    assert!(unavailable(&rig, "g", "high").is_some());
+    assert_eq!(unavailable(&rig, "g", "low"), None);
 }
 
 #[test]
 fn without_shifting_both_ports_are_served() {
-    let (translation, statuses) = translate(TWO_PORTS, Platform::Host);
+    let rig = world(TWO_PORTS, Platform::Host);
     assert_eq!(
-        bound(&translation),
+        bound(&rig),
         [("tcp-10080".to_owned(), 10080), ("tcp-80".to_owned(), 80)]
     );
-    assert!(!statuses.contains("PortUnavailable"), "{statuses}");
+    for listener in ["low", "high"] {
+        assert_eq!(unavailable(&rig, "g", listener), None);
+    }
 }
 
 #[test]
 fn a_port_of_the_proxy_itself_is_unavailable() {
     let gateway = TWO_PORTS.replace("10080", "19003");
-    let (translation, statuses) = translate(&gateway, Platform::Cluster);
-    assert_eq!(bound(&translation), [("tcp-80".to_owned(), 10080)]);
-    assert!(statuses.contains("used by the proxy itself"), "{statuses}");
+    let rig = world(&gateway, Platform::Cluster);
+    assert_eq!(bound(&rig), [("tcp-80".to_owned(), 10080)]);
+    let why = unavailable(&rig, "g", "high").unwrap();
+    assert!(why.contains("used by the proxy itself"), "{why}");
 }
 
 /// Two Gateways that want the same ports.
@@ -92,17 +80,18 @@ fn rivals(second: &str) -> String {
 
 #[test]
 fn on_a_shared_machine_a_port_belongs_to_the_oldest_gateway_that_names_it() {
-    let (translation, statuses) = translate(&rivals("HTTP"), Platform::Host);
+    let rig = world(&rivals("HTTP"), Platform::Host);
     assert_eq!(
-        bound(&translation),
+        bound(&rig),
         [("tcp-8080".to_owned(), 8080), ("tcp-9090".to_owned(), 9090)]
     );
-    assert!(statuses.contains("PortUnavailable"), "{statuses}");
-    assert!(
-        statuses.contains("Port 8080 of this machine belongs to Gateway default/a, the oldest that names it."),
-        "{statuses}"
+    assert_eq!(unavailable(&rig, "a", "l-8080"), None);
+    assert_eq!(
+        unavailable(&rig, "b", "l-8080").as_deref(),
+        Some("Port 8080 of this machine belongs to Gateway default/a, the oldest that names it.")
     );
-    let ports: Vec<u16> = translation
+    let ports: Vec<u16> = rig
+        .last
         .infra
         .values()
         .flat_map(|i| i.ports.iter().map(|p| p.port))
@@ -113,80 +102,47 @@ fn on_a_shared_machine_a_port_belongs_to_the_oldest_gateway_that_names_it() {
 #[test]
 fn fleets_with_machines_of_their_own_and_other_protocols_share_no_port() {
     for (second, platform) in [("HTTP", Platform::Cluster), ("UDP", Platform::Host)] {
-        let (_, statuses) = translate(&rivals(second), platform);
-        assert!(!statuses.contains("PortUnavailable"), "{statuses}");
+        let rig = world(&rivals(second), platform);
+        assert_eq!(unavailable(&rig, "a", "l-8080"), None);
+        assert_eq!(unavailable(&rig, "b", "l-8080"), None);
     }
 }
 
 #[test]
 fn a_port_that_is_given_up_goes_to_the_next() {
-    let text = rivals("HTTP");
-    let source = Source {
-        name: "test.yaml",
-        text: &format!("{CLASS}---{text}"),
-    };
-    let objects = load(&source, &Limits::default()).objects;
-    let first = objects[1].object.key();
-    let mut translator = Translator::new(Settings {
-        platform: Platform::Host,
-        ..Settings::default()
-    });
-    objects
-        .into_iter()
-        .for_each(|object| translator.apply(Change::Put(object.object)));
-    translator.translate();
-    translator.apply(Change::Remove(first));
+    let mut rig = world(&rivals("HTTP"), Platform::Host);
+    rig.remove(Kind::Gateway, "a");
     assert_eq!(
-        bound(&translator.translate()),
+        bound(&rig),
         [("tcp-8080".to_owned(), 8080), ("tcp-9090".to_owned(), 9090)]
     );
 }
 
 #[test]
 fn a_port_that_a_stranger_holds_is_left_alone_until_it_is_free() {
-    let objects = load(
-        &Source {
-            name: "test.yaml",
-            text: &format!("{CLASS}---{TWO_PORTS}"),
-        },
-        &Limits::default(),
-    )
-    .objects;
-    let listeners = objects[1].object.clone();
-    let mut translator = Translator::new(Settings {
-        platform: Platform::Host,
-        ..Settings::default()
-    });
-    objects
-        .into_iter()
-        .for_each(|object| translator.apply(Change::Put(object.object)));
-    let translation = translator.translate();
+    let mut rig = world(TWO_PORTS, Platform::Host);
     let port = |number| MachinePort {
         protocol: PortProtocol::Tcp,
         number,
         family: IpFamily::V4,
     };
-    assert_eq!(translation.wanted.added, [80, 10080].map(|n| Question::Port(port(n))));
-    assert_eq!(bound(&translation).len(), 2, "free until somebody says otherwise");
+    let held_by = |who: &str| Fact::Port(port(80), Some(who.into()));
+    let both = [80, 10080].map(|n| Question::Port(port(n)));
+    assert_eq!(rig.last.wanted.added, both);
+    assert_eq!(bound(&rig).len(), 2, "free until somebody says otherwise");
 
-    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 7 (nginx)".into()))));
-    let translation = translator.translate();
-    assert_eq!(bound(&translation), [("tcp-10080".to_owned(), 10080)]);
-    let statuses = format!("{:?}", translation.statuses);
+    rig.tell(held_by("process 7 (nginx)"));
+    assert_eq!(bound(&rig), [("tcp-10080".to_owned(), 10080)]);
     let expected = "Port 80 of this machine is held by process 7 (nginx). The listener is served once it is free.";
-    assert!(statuses.contains(expected), "{statuses}");
+    assert_eq!(unavailable(&rig, "g", "low").as_deref(), Some(expected));
 
-    translator.apply(Change::Fact(Fact::Port(port(80), None)));
-    assert_eq!(bound(&translator.translate()).len(), 2);
+    rig.tell(Fact::Port(port(80), None));
+    assert_eq!(bound(&rig).len(), 2);
 
     // What was said is forgotten with the question: whoever asks again is answered again.
-    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 7 (nginx)".into()))));
-    translator.apply(Change::Remove(listeners.key()));
-    let wanted = translator.translate().wanted;
-    assert_eq!(wanted.removed, [80, 10080].map(|n| Question::Port(port(n))));
-    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 8 (nginx)".into()))));
-    translator.apply(Change::Put(listeners));
-    let translation = translator.translate();
-    assert_eq!(translation.wanted.added, [80, 10080].map(|n| Question::Port(port(n))));
-    assert_eq!(bound(&translation).len(), 2);
+    rig.tell(held_by("process 7 (nginx)"));
+    assert_eq!(rig.remove(Kind::Gateway, "g").wanted.removed, both);
+    rig.tell(held_by("process 8 (nginx)"));
+    assert_eq!(rig.put(TWO_PORTS).wanted.added, both);
+    assert_eq!(bound(&rig).len(), 2);
 }
