@@ -199,8 +199,8 @@ impl Server {
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
         let running = match prepared {
             Prepared::Standalone(prepared) => {
-                let terms = (start.at_stop, sockets.xds_address());
-                Running::Standalone(standalone::Running::start(prepared, terms, &hub, ends))
+                let xds = sockets.xds_address();
+                Running::Standalone(standalone::Running::start(prepared, start.at_stop, xds, &hub, ends))
             }
             Prepared::Cluster(prepared) => {
                 Running::Cluster(cluster::Running::start(*prepared, &config.settings, &hub, ends))

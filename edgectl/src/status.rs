@@ -126,10 +126,13 @@ fn render(args: &StatusArgs, objects: &[Value]) -> String {
     for (kind, family) in args.kind.kinds() {
         let mut table = Table::new(header(args, kind, family));
         for object in objects.iter().filter(|object| is_shown(args, kind, object)) {
-            let rows = rows(family, object, args.quiet).into_iter();
-            for (n, row) in rows.enumerate() {
-                let is_first = n == 0;
-                table.push(cells(args, (kind, family), object, (is_first, !is_one), row));
+            // An object with several rows is named by the first.
+            let mut identity = identity(args, kind, object);
+            for row in rows(family, object, args.quiet) {
+                let blank = vec![String::new(); identity.len()];
+                let mut cells = std::mem::replace(&mut identity, blank);
+                cells.extend(statement(args, family, row));
+                table.push(cells);
             }
         }
         // Of several kinds, those without anything to say are left out.
@@ -163,25 +166,27 @@ fn header(args: &StatusArgs, kind: Kind, family: Family) -> Vec<String> {
     header.into_iter().map(str::to_owned).collect()
 }
 
-/// The cells of a row; `is_first` says that it is the object's first, `is_qualified` that names come with their kind.
-fn cells(
-    args: &StatusArgs,
-    (kind, family): (Kind, Family),
-    object: &Value,
-    (is_first, is_qualified): (bool, bool),
-    row: rows::Row<'_>,
-) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let first = |text: String| if is_first { text } else { String::new() };
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The cells that say which object it is. Of several kinds, names come with theirs.
+fn identity(args: &StatusArgs, kind: Kind, object: &Value) -> Vec<String> {
     let mut cells = Vec::new();
     if args.all_namespaces && is_namespaced(kind) {
-        cells.push(first(text(&object["namespace"])));
+        cells.push(text(&object["namespace"]));
     }
     let name = text(&object["name"]);
-    cells.push(first(match is_qualified {
-        true => format!("{}/{name}", kind.as_str().to_lowercase()),
-        false => name,
-    }));
+    cells.push(match args.kind {
+        Selection::One(_) => name,
+        Selection::Ending(_) => format!("{}/{name}", kind.as_str().to_lowercase()),
+    });
+    cells
+}
+
+/// The cells that say what is said of it.
+fn statement(args: &StatusArgs, family: Family, row: rows::Row<'_>) -> Vec<String> {
+    let mut cells = Vec::new();
     if family.reference_column().is_some() {
         cells.push(row.reference);
     }

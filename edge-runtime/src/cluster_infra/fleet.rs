@@ -143,7 +143,7 @@ impl Fleet {
         };
         let mut fault = None;
         for object in objects.iter() {
-            let done = self.writer.apply(object, (&work.view, work.losses), wish).await;
+            let done = self.writer.apply(object, &work.view, work.losses, wish).await;
             fault = worse(fault, done.err());
         }
         // Nothing goes before what takes its place is there.

@@ -157,12 +157,7 @@ impl Settled {
 
 impl Writer {
     /// Brings an object in line with what is wanted. `losses`: how often something of the fleet has gone.
-    pub(super) async fn apply(
-        &mut self,
-        object: &Object,
-        (view, losses): (&View, u64),
-        wish: Wish,
-    ) -> Result<(), Fault> {
+    pub(super) async fn apply(&mut self, object: &Object, view: &View, losses: u64, wish: Wish) -> Result<(), Fault> {
         let id = id(object);
         let seen = view.get(&id);
         if !self.is_as_wanted(&id, object, (seen, losses)) {

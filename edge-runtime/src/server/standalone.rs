@@ -114,7 +114,7 @@ struct HostTask {
 
 impl Running {
     /// Starts the tasks.
-    pub(super) fn start(prepared: Prepared, (at_stop, xds): (AtStop, SocketAddr), hub: &Hub, ends: Ends) -> Self {
+    pub(super) fn start(prepared: Prepared, at_stop: AtStop, xds: SocketAddr, hub: &Hub, ends: Ends) -> Self {
         let Prepared {
             standalone,
             issuer,

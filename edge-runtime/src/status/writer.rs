@@ -330,12 +330,12 @@ impl Writer {
     fn needed(&self, key: &ObjectKey) -> Option<(Objects<DynamicObject>, Arc<str>, Needed)> {
         let seen = self.cluster.mirror.seen(key)?;
         let effective = self.effective(key);
-        let ours = (&seen, &self.cluster.controller_name);
+        let controller = &self.cluster.controller_name;
         let hold = || match self.unheld.contains(key) {
             true => None,
             false => hold::needed(&seen, self.used(key, effective.as_ref()?)?),
         };
-        let needed = hold().or_else(|| lay::needed(key, effective.as_ref(), ours, &now()))?;
+        let needed = hold().or_else(|| lay::needed(key, effective.as_ref(), &seen, controller, &now()))?;
         Some((objects(&self.cluster, key)?, seen.version, needed))
     }
 

@@ -55,7 +55,11 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
         }
         BootstrapPatch::JsonPatch(operations) => {
             let mut patched = default.clone();
-            let operations: Result<_, _> = operations.iter().enumerate().map(operation).collect();
+            let operations: Result<_, _> = operations
+                .iter()
+                .enumerate()
+                .map(|(index, one)| operation(index, one))
+                .collect();
             json_patch::patch(&mut patched, &Patch(operations?))
                 .map_err(|error| BootstrapError::Patch(error.to_string()))?;
             patched
@@ -177,7 +181,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOperation, BootstrapError> {
+fn operation(index: usize, operation: &JsonPatchOperation) -> Result<PatchOperation, BootstrapError> {
     let failed = |message: String| BootstrapError::Operation { index, message };
     if operation.json_path.is_some() {
         return Err(failed(

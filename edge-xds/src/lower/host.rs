@@ -130,7 +130,7 @@ impl Encoder {
                     None => {
                         for method in route::methods(route) {
                             draft.put_message(HOST_ROUTES, |draft| {
-                                route::put_route(draft, sharing, (host, &suffix), (route, method));
+                                route::put_route(draft, sharing, host, &suffix, route, method);
                             });
                         }
                     }

@@ -106,8 +106,10 @@ mod share {
 pub(super) fn put_route(
     draft: &mut Draft,
     sharing: &mut Sharing,
-    (host, host_suffix): (&VirtualHost, &str),
-    (route, method): (&Route, Method),
+    host: &VirtualHost,
+    host_suffix: &str,
+    route: &Route,
+    method: Method,
 ) {
     let effect = &*route.effect;
     let position = RoutePosition {
@@ -120,7 +122,7 @@ pub(super) fn put_route(
         Action::Forward(forward) if has_destination(forward) => {
             draft.put_message(ROUTE, |draft| {
                 let edits = edits(&effect.request_headers);
-                put_forward(draft, sharing, (forward, method), edits, position)
+                put_forward(draft, sharing, forward, method, edits, position)
             });
         }
         Action::Forward(_) => put_generated(&mut draft.bytes, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
@@ -194,7 +196,8 @@ fn has_destination(forward: &Forward) -> bool {
 fn put_forward(
     draft: &mut Draft,
     sharing: &mut Sharing,
-    (forward, method): (&Forward, Method),
+    forward: &Forward,
+    method: Method,
     edits: &HeaderEdits,
     position: RoutePosition<'_>,
 ) {

@@ -152,7 +152,7 @@ async fn asked_of(answer: impl Fn(Value) -> (u16, Value) + Clone + Send + 'stati
         scaled: Scaled::AsApplied,
         account: Account::Own,
     };
-    let done = writer.apply(&wanted, (&view, 0), wish).await;
+    let done = writer.apply(&wanted, &view, 0, wish).await;
     let asked = asked.lock().await.clone();
     (asked, done)
 }

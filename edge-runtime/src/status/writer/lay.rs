@@ -42,7 +42,8 @@ pub(super) enum Says {
 pub(super) fn needed(
     key: &ObjectKey,
     effective: Option<&Effective>,
-    (seen, controller): (&ObservedStatus, &Arc<str>),
+    seen: &ObservedStatus,
+    controller: &Arc<str>,
     now: &str,
 ) -> Option<Needed> {
     let existing: Option<Value> = seen.status.as_ref().and_then(|text| serde_json::from_str(text).ok());
@@ -157,13 +158,8 @@ mod tests {
 
     const NOW: &str = "2026-11-22T05:00:00Z";
 
-    fn patch(
-        key: &ObjectKey,
-        effective: Option<&Effective>,
-        ours: (&ObservedStatus, &Arc<str>),
-        now: &str,
-    ) -> Option<Value> {
-        needed(key, effective, ours, now).map(|needed| needed.patch)
+    fn patch(key: &ObjectKey, effective: Option<&Effective>, seen: &ObservedStatus, now: &str) -> Option<Value> {
+        needed(key, effective, seen, &ours(), now).map(|needed| needed.patch)
     }
 
     fn route() -> ObjectKey {
@@ -204,7 +200,7 @@ mod tests {
         let foreign =
             json!({ "parentRef": { "name": "other" }, "controllerName": "x/y", "conditions": [{ "odd": 1 }] });
         let before = json!({ "parents": [foreign] });
-        let patched = patch(&route(), Some(&accepted()), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        let patched = patch(&route(), Some(&accepted()), &seen(Some(&before)), NOW).unwrap();
         assert_eq!(patched["metadata"]["resourceVersion"], "7");
         let parents = patched["status"]["parents"].as_array().unwrap();
         assert_eq!((parents.len(), &parents[0]), (2, &foreign));
@@ -212,17 +208,11 @@ mod tests {
         // It comes back, and in whatever order somebody else puts it.
         let after = json!({ "parents": [parents[1], parents[0]] });
         let later = "2027-01-01T00:00:00Z";
-        assert_eq!(
-            patch(&route(), Some(&accepted()), (&seen(Some(&after)), &ours()), later),
-            None
-        );
+        assert_eq!(patch(&route(), Some(&accepted()), &seen(Some(&after)), later), None);
         // Another's addition isn't ours to write about; our entry missing is.
         let theirs = json!({ "parents": [foreign, parents[1], { "parentRef": {}, "controllerName": "z" }] });
-        assert_eq!(
-            patch(&route(), Some(&accepted()), (&seen(Some(&theirs)), &ours()), later),
-            None
-        );
-        assert!(patch(&route(), Some(&accepted()), (&seen(Some(&before)), &ours()), later).is_some());
+        assert_eq!(patch(&route(), Some(&accepted()), &seen(Some(&theirs)), later), None);
+        assert!(patch(&route(), Some(&accepted()), &seen(Some(&before)), later).is_some());
     }
 
     #[test]
@@ -247,7 +237,7 @@ mod tests {
             status: status.clone(),
             addresses: None,
         };
-        let written = patch(&gateway, Some(&unknown), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        let written = patch(&gateway, Some(&unknown), &seen(Some(&before)), NOW).unwrap();
         assert_eq!(written["status"]["addresses"], addresses);
         let conditions = written["status"]["conditions"].as_array().unwrap();
         assert_eq!(
@@ -263,7 +253,7 @@ mod tests {
         gateway_status
             .conditions
             .push(Condition::no("Programmed", "NoResources", "gone"));
-        let written = patch(&gateway, Some(&known), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        let written = patch(&gateway, Some(&known), &seen(Some(&before)), NOW).unwrap();
         assert_eq!(written["status"]["conditions"][1]["status"], "False");
         assert_eq!(written["status"]["addresses"], json!([]));
     }
@@ -293,12 +283,11 @@ mod tests {
                 addresses: None,
             }
         };
-        let first = needed(&gateway, Some(&of(1, "Accepted")), (&seen(None), &ours()), NOW).unwrap();
+        let first = needed(&gateway, Some(&of(1, "Accepted")), &seen(None), &ours(), NOW).unwrap();
         assert_eq!(first.says, Says::Facts);
         let carried = seen(Some(&first.patch["status"]));
-        let says = |effective: &Effective| {
-            needed(&gateway, Some(effective), (&carried, &ours()), NOW).map(|needed| needed.says)
-        };
+        let says =
+            |effective: &Effective| needed(&gateway, Some(effective), &carried, &ours(), NOW).map(|needed| needed.says);
         assert_eq!(says(&of(1, "Accepted")), None);
         assert_eq!(says(&of(2, "Accepted")), Some(Says::Counts));
         assert_eq!(says(&of(2, "Other")), Some(Says::Facts));
@@ -309,20 +298,15 @@ mod tests {
         let foreign = json!({ "parentRef": { "name": "other" }, "controllerName": "x/y" });
         let own = json!({ "parentRef": { "name": "gw" }, "controllerName": &*ours() });
         let before = json!({ "parents": [own, foreign] });
-        let patched = patch(&route(), None, (&seen(Some(&before)), &ours()), NOW).unwrap();
+        let patched = patch(&route(), None, &seen(Some(&before)), NOW).unwrap();
         assert_eq!(patched["status"]["parents"], json!([foreign]));
         assert_eq!(
-            patch(
-                &route(),
-                None,
-                (&seen(Some(&json!({ "parents": [foreign] }))), &ours()),
-                NOW
-            ),
+            patch(&route(), None, &seen(Some(&json!({ "parents": [foreign] }))), NOW),
             None
         );
-        assert_eq!(patch(&route(), None, (&seen(None), &ours()), NOW), None);
+        assert_eq!(patch(&route(), None, &seen(None), NOW), None);
         let gateway = ObjectKey::new(Kind::Gateway, "ns", "gw");
         let others = json!({ "conditions": [{ "type": "Accepted" }] });
-        assert_eq!(patch(&gateway, None, (&seen(Some(&others)), &ours()), NOW), None);
+        assert_eq!(patch(&gateway, None, &seen(Some(&others)), NOW), None);
     }
 }

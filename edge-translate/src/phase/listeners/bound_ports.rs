@@ -39,9 +39,9 @@ pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candi
         let message =
             if platform == Platform::Cluster && protocol == PortProtocol::Tcp && pod_port::ALL.contains(&bound) {
                 format!("Port {port} is used by the proxy itself.")
-            } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
+            } else if let Some(owner) = other_owner(reader, fleet, protocol, port) {
                 format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
-            } else if let Some(holder) = family.and_then(|family| stranger(reader, (protocol, port, family))) {
+            } else if let Some(holder) = family.and_then(|family| stranger(reader, protocol, port, family)) {
                 format!("Port {port} of this machine is held by {holder}. The listener is served once it is free.")
             } else {
                 let owner = *taken.entry((protocol, bound)).or_insert(port);
@@ -55,10 +55,7 @@ pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candi
 }
 
 /// Who holds a port of a shared machine and is none of ours.
-fn stranger<'a>(
-    reader: &Reader<'a>,
-    (protocol, number, family): (PortProtocol, u16, IpFamily),
-) -> Option<&'a Arc<str>> {
+fn stranger<'a>(reader: &Reader<'a>, protocol: PortProtocol, number: u16, family: IpFamily) -> Option<&'a Arc<str>> {
     reader.port_holder(MachinePort {
         protocol,
         number,
@@ -68,7 +65,7 @@ fn stranger<'a>(
 
 /// The Gateway of another fleet that a port of a shared machine belongs to. A Gateway's own listeners go before what
 /// ListenerSets add, which make no claim.
-fn other_owner(reader: &Reader<'_>, fleet: FleetId, (protocol, port): (PortProtocol, u16)) -> Option<Arc<str>> {
+fn other_owner(reader: &Reader<'_>, fleet: FleetId, protocol: PortProtocol, port: u16) -> Option<Arc<str>> {
     if reader.settings().platform != Platform::Host {
         return None;
     }

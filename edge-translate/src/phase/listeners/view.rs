@@ -86,7 +86,7 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
                 let of_set = || attachment::held(reader, Kind::ListenerSet, set);
                 &*of_sets.entry(set).or_insert_with(of_set)
             });
-            let inherited = effective::inherited(reader, (state, spec), &of_gateway, set);
+            let inherited = effective::inherited(reader, state, spec, &of_gateway, set);
             view(state, spec, inherited, &all)
         })
         .collect();

@@ -134,7 +134,8 @@ fn early(reader: &Reader<'_>, gateway: Id) -> ReadTooEarly {
 /// What a listener brings, by the Gateway and ListenerSet that it stands in.
 pub(crate) fn inherited(
     reader: &Reader<'_>,
-    (listener, spec): (&ListenerState, &api::Listener),
+    listener: &ListenerState,
+    spec: &api::Listener,
     gateway: &OfGateway,
     set: Option<&PolicyHolders>,
 ) -> Inherited {
@@ -286,11 +287,7 @@ pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> PolicyHolders {
 }
 
 /// What is decided for a route of a kind at a listener.
-pub(crate) fn effective(
-    reader: &Reader<'_>,
-    (kind, own): (RouteKind, &PolicyHolders),
-    inherited: &Inherited,
-) -> ContextId {
+pub(crate) fn effective(reader: &Reader<'_>, kind: RouteKind, own: &PolicyHolders, inherited: &Inherited) -> ContextId {
     let decided = |by: &dyn Fn(Kind) -> Option<Id>| {
         let decision = decide(reader, by, inherited);
         match kind {

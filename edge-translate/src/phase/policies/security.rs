@@ -223,7 +223,7 @@ fn guard(
         credentials::basic(reader, auth, guards, problems);
     }
     if let Some(oidc) = settings.oidc.as_deref() {
-        oidc::login(reader, owner, (oidc, settings.jwt.as_deref()), guards, problems);
+        oidc::login(reader, owner, oidc, settings.jwt.as_deref(), guards, problems);
     }
     if let Some(jwt) = settings.jwt.as_deref() {
         tokens::tokens(reader, jwt, guards, problems);

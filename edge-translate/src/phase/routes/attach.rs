@@ -338,7 +338,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             fleet,
             serving: view.serving,
-            context: effective::effective(reader, (subject.kind, &subject.held), &view.inherited),
+            context: effective::effective(reader, subject.kind, &subject.held, &view.inherited),
             table: view.table.clone(),
             hosts,
         });
@@ -367,7 +367,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         listener: view.id,
         fleet,
         serving: view.serving,
-        context: effective::effective(reader, (subject.kind, &subject.held), &view.inherited),
+        context: effective::effective(reader, subject.kind, &subject.held, &view.inherited),
         table: view.table.clone(),
         hosts,
     })

@@ -136,7 +136,7 @@ pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
     let bindings = contexts.into_iter().zip(copies);
     let bindings: Bindings = bindings
         .map(|(context, compiled)| {
-            let binding = bind(reader, route.kind, context, compiled, (&mut names, &mut *findings));
+            let binding = bind(reader, route.kind, context, compiled, &mut names, findings);
             (context, binding)
         })
         .collect();
@@ -170,7 +170,8 @@ fn bind(
     kind: RouteKind,
     context: ContextId,
     compiled: Compiled,
-    (names, findings): (&mut RouteNames, &mut Vec<RuleFinding>),
+    names: &mut RouteNames,
+    findings: &mut Vec<RuleFinding>,
 ) -> Binding {
     let mut binder = Binder {
         reader,
@@ -442,7 +443,7 @@ impl<'a> Binder<'a, '_> {
             }
         }
         let unresolved = unresolved::of(self.kind);
-        let ways = ways(shares, (invalid_weight, unresolved), rule.rewrite);
+        let ways = ways(shares, invalid_weight, unresolved, rule.rewrite);
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
         if ways.iter().all(|(_, (destination, _))| destination.is_none()) {
             return whole(unresolved::answered(unresolved));

@@ -21,7 +21,7 @@ pub(super) fn of_rule(reader: &Reader<'_>, variant: VariantId, number: usize, ru
         Action::Answer(_) => &[],
     };
     let backends = shares.iter().map(|share: &Share| share.backend);
-    filled_in(reader, variant, (rule.name, number, &rule.origins), backends)
+    filled_in(reader, variant, rule.name, number, &rule.origins, backends)
 }
 
 /// The same for the one rule of a stream.
@@ -30,14 +30,16 @@ pub(super) fn of_stream(reader: &Reader<'_>, variant: VariantId, stream: &Stream
         return variant;
     }
     let backends = stream.shares.iter().map(|share| share.backend);
-    filled_in(reader, variant, (stream.name, 0, &stream.origins), backends)
+    filled_in(reader, variant, stream.name, 0, &stream.origins, backends)
 }
 
 /// The variant with what operators of its name stand for.
 fn filled_in(
     reader: &Reader<'_>,
     variant: VariantId,
-    (rule, number, origins): (Option<Sym>, usize, &Origins),
+    rule: Option<Sym>,
+    number: usize,
+    origins: &Origins,
     backends: impl Iterator<Item = BackendId>,
 ) -> VariantId {
     let asked = reader.variant(variant);

@@ -35,7 +35,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         .iter()
         .map(|l| gateway::listener(reader, &object.spec.listeners, l));
     let body = StatusBody::ListenerSet(ListenerSetStatus {
-        conditions: conditions(reader, (member, gateway), object, set),
+        conditions: conditions(reader, member, gateway, object, set),
         listeners: listeners.collect(),
     });
     Some(Some(Status {
@@ -65,7 +65,8 @@ pub(super) fn is_accepted(set: &SetListeners) -> bool {
 
 fn conditions(
     reader: &Reader<'_>,
-    (member, gateway): (&Member, &GatewayListeners),
+    member: &Member,
+    gateway: &GatewayListeners,
     object: &api::ListenerSet,
     set: &SetListeners,
 ) -> Vec<Condition> {

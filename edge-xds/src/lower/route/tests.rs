@@ -111,8 +111,8 @@ fn full_route() -> Route {
 fn encoded(route: &Route) -> Vec<u8> {
     let mut draft = Draft::default();
     let host = sample::host("a.example", Vec::new());
-    let whole = (route, Method::Any);
-    put_route(&mut draft, &mut Sharing::default(), (&host, "a_example"), whole);
+    let sharing = &mut Sharing::default();
+    put_route(&mut draft, sharing, &host, "a_example", route, Method::Any);
     draft.bytes
 }
 

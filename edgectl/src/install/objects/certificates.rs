@@ -15,13 +15,13 @@ pub(super) fn accounts(plan: &Plan<'_>) -> Vec<Value> {
     let namespace = plan.release.namespace.as_str();
     let secrets = [rule("", &["secrets"], &["get", "create", "update"])];
     let mut objects = vec![plan.object("v1", "ServiceAccount", NAME, json!({}))];
-    objects.extend(bound(plan, NAME, Some(namespace), (NAME, &secrets)));
+    objects.extend(bound(plan, NAME, Some(namespace), NAME, &secrets));
     if plan.injects() {
         let (group, webhooks) = ("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"]);
         let mut own = rule(group, &webhooks, &["get", "update"]);
         own["resourceNames"] = json!([format!("edge-gateway-topology-injector.{namespace}")]);
         let name = format!("{}-certgen", plan.prefix());
-        objects.extend(bound(plan, &name, None, (NAME, &[own])));
+        objects.extend(bound(plan, &name, None, NAME, &[own]));
     }
     let labels = plan.value("/certgen/rbac/labels");
     for object in &mut objects {

@@ -50,7 +50,7 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
 
 /// A role and the controller as who has it: in a namespace, or in all.
 fn role(plan: &Plan<'_>, name: &str, namespace: Option<&str>, rules: &[Value]) -> [Value; 2] {
-    bound(plan, name, namespace, ("edge-gateway", rules))
+    bound(plan, name, namespace, "edge-gateway", rules)
 }
 
 /// A role in a namespace, or in all, and the account that has it.
@@ -58,7 +58,8 @@ pub(super) fn bound(
     plan: &Plan<'_>,
     name: &str,
     namespace: Option<&str>,
-    (account, rules): (&str, &[Value]),
+    account: &str,
+    rules: &[Value],
 ) -> [Value; 2] {
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let mut metadata = json!({"name": name, "labels": plan.labels()});

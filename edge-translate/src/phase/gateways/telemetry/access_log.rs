@@ -24,7 +24,7 @@ pub(super) fn access_log(finder: &mut Finder<'_, '_>, spec: &Spec, problems: &mu
     let mut loggers = Vec::new();
     for (i, setting) in settings.iter().enumerate() {
         match Shared::of(setting) {
-            Ok(shared) => loggers_of(finder, (i, setting), &shared, &mut loggers, problems),
+            Ok(shared) => loggers_of(finder, i, setting, &shared, &mut loggers, problems),
             // Without its filter or format more would be written than was asked for.
             Err(why) => problems.push(format!("Invalid access log in the referenced EdgeProxy: {why}")),
         }
@@ -105,7 +105,8 @@ fn parts(format: &AccessLogFormat) -> Result<(Option<Arc<str>>, Pairs), String> 
 
 fn loggers_of(
     finder: &mut Finder<'_, '_>,
-    (i, setting): (usize, &AccessLogSetting),
+    i: usize,
+    setting: &AccessLogSetting,
     shared: &Shared,
     loggers: &mut Vec<AccessLogger>,
     problems: &mut Vec<String>,
@@ -173,7 +174,7 @@ fn service(finder: &mut Finder<'_, '_>, place: &str, als: &AlsAccessLog) -> Resu
     };
     let name = format!("accesslog_als_{place}");
     Ok(LogSink::Service {
-        collector: finder.collector(&name, AppProtocol::Http2, (als.backends(), None), Pairs::new())?,
+        collector: finder.collector(&name, AppProtocol::Http2, als.backends(), None, Pairs::new())?,
         log_name,
         entries,
     })
@@ -192,7 +193,7 @@ fn open_telemetry(
     let headers = formats::headers(&otlp.headers)?;
     let name = format!("accesslog_otel_{place}");
     Ok(LogSink::OpenTelemetry {
-        collector: finder.collector(&name, AppProtocol::Http2, (otlp.backends(), otlp.address()), headers)?,
+        collector: finder.collector(&name, AppProtocol::Http2, otlp.backends(), otlp.address(), headers)?,
         body: shared.text.clone(),
         attributes: shared.json.clone(),
         resource,

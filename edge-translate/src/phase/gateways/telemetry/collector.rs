@@ -71,7 +71,8 @@ impl Finder<'_, '_> {
         &mut self,
         name: &str,
         protocol: AppProtocol,
-        (backends, address): (Backends<'_>, Option<(&str, u16)>),
+        backends: Backends<'_>,
+        address: Option<(&str, u16)>,
         headers: Pairs,
     ) -> Result<CollectorRef, String> {
         if backends.single.is_some() {

@@ -77,10 +77,8 @@ fn provider(finder: &mut Finder<'_, '_>, spec: &TracingProvider) -> Result<Trace
         formats::headers(&otlp.headers)?,
         otlp.sampler.as_ref().map(sampler).transpose()?,
     );
-    let mut collector = |protocol, headers| {
-        let told = (spec.backends(), spec.address());
-        finder.collector("tracing", protocol, told, headers)
-    };
+    let mut collector =
+        |protocol, headers| finder.collector("tracing", protocol, spec.backends(), spec.address(), headers);
     Ok(match &spec.r#type {
         TracingProviderType::OpenTelemetry => TraceProvider::OpenTelemetry {
             collector: collector(AppProtocol::Http2, headers)?,

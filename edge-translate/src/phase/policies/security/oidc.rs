@@ -36,7 +36,8 @@ const OPENID: &str = "openid";
 pub(super) fn login(
     reader: &Reader<'_>,
     owner: &Arc<str>,
-    (spec, tokens): (&Oidc, Option<&Jwt>),
+    spec: &Oidc,
+    tokens: Option<&Jwt>,
     guards: &mut Guards<'_, '_>,
     problems: &mut Problems,
 ) {

@@ -18,7 +18,8 @@ pub(super) fn whole<T>(all: T) -> Parts<T> {
 /// proxy compares the same number of a request with the portion of each route, so that portions add up.
 pub(super) fn ways(
     shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]>,
-    (invalid_weight, unresolved): (u32, Unresolved),
+    invalid_weight: u32,
+    unresolved: Unresolved,
     rewrite: Rewrite,
 ) -> Parts<(Option<Destination>, Rewrite)> {
     if shares.iter().all(|(_, own)| own.is_none()) {
@@ -106,7 +107,7 @@ mod tests {
         };
         let portions = |invalid_weight: u32| -> Vec<Option<u32>> {
             let shares = smallvec![(share("a", 1), own()), (share("b", 1), None), (share("c", 1), None)];
-            let parts = ways(shares, (invalid_weight, Unresolved::Error), Rewrite::default());
+            let parts = ways(shares, invalid_weight, Unresolved::Error, Rewrite::default());
             parts
                 .iter()
                 .map(|(portion, _)| portion.map(|Fraction(parts)| parts))
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn who_is_rewritten_as_all_are_shares_one_route() {
         let shares = smallvec![(share("a", 1), None), (share("b", 3), None)];
-        let parts = ways(shares, (0, Unresolved::Error), Rewrite::default());
+        let parts = ways(shares, 0, Unresolved::Error, Rewrite::default());
         assert_eq!(parts.len(), 1);
         assert!(parts[0].0.is_none());
 
@@ -128,7 +129,7 @@ mod tests {
             ..Rewrite::default()
         };
         let shares = smallvec![(share("a", 1), Some(Box::new(own()))), (share("b", 3), None)];
-        let parts = ways(shares, (2, Unresolved::Error), own());
+        let parts = ways(shares, 2, Unresolved::Error, own());
         assert_eq!(parts.len(), 1);
         assert!(parts[0].0.is_none());
         assert!(parts[0].1.1 == own());

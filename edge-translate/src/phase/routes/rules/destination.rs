@@ -105,7 +105,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let share = match backend::resolve(c, reference.target()) {
-            Ok(resolved) => share(c, rule, (i, reference), &resolved, &mut shares),
+            Ok(resolved) => share(c, rule, i, reference, &resolved, &mut shares),
             Err(problem) => {
                 refuse(c, i, problem.reason, &problem.message);
                 None
@@ -124,7 +124,8 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
 fn share(
     c: &mut Compilation<'_, '_>,
     rule: &RuleParts<'_>,
-    (index, reference): (usize, &RouteBackendRef),
+    index: usize,
+    reference: &RouteBackendRef,
     to: &Resolved,
     shares: &mut Shares,
 ) -> Option<Share> {
