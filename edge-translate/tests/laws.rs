@@ -442,6 +442,38 @@ fn assert_touches_route_only(
     Ok(())
 }
 
+/// Words of statuses that some world leads to.
+const REASONS: &[&str] = &[
+    "HostnameConflict",
+    "ProtocolConflict",
+    "RefNotPermitted",
+    "BackendNotFound",
+    "PortNotFound",
+    "InvalidCertificateRef",
+    "InvalidParameters",
+    "NoMatchingParent",
+    "NotAllowedByListeners",
+    "NoMatchingListenerHostname",
+    "EndpointsNotFound",
+    "PartiallyInvalid",
+    "OverlappingHostnames",
+    "UnsupportedAddressType",
+    "PortUnavailable",
+    "InvalidBackendTLS",
+    "NoValidCACertificate",
+    "NotAllowed",
+    "NoConflicts",
+    "No listeners are accepted",
+    "Some listeners are invalid",
+    "InvalidCACertificateRef",
+    "Policy conflicts with",
+    "CertificateExpired",
+    "CertificateNotYetValid",
+    "ustom backend Pool a/q",
+    "Backend ref to Pool",
+    "InvalidKind",
+];
+
 /// The generator makes what the laws are about; else they would hold of nothing.
 #[test]
 fn generated_worlds_are_worth_looking_at() {
@@ -452,113 +484,9 @@ fn generated_worlds_are_worth_looking_at() {
         let engine = World::after(&edits).translate();
         let mut note = |what, yes: bool| *seen.entry(what).or_default() += u32::from(yes);
         let fleets: Vec<_> = engine.fleets().values().collect();
-        note("a fleet", !fleets.is_empty());
-        note("TLS", fleets.iter().any(|f| !f.secrets.is_empty()));
-        note("a merged fleet", fleets.iter().any(|f| !f.key.contains('/')));
-        note("forwarding", fleets.iter().any(|f| !f.clusters.is_empty()));
-        note(
-            "endpoints",
-            fleets
-                .iter()
-                .any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())),
-        );
-        note(
-            "calls",
-            fleets
-                .iter()
-                .flat_map(|f| check::routes(f))
-                .any(|(_, r)| r.name.starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
-        );
-        let chains = || {
-            fleets
-                .iter()
-                .flat_map(|f| f.listeners.iter())
-                .flat_map(|l| l.chains.iter().chain(&l.default_chain))
-        };
-        let serves = |c: &edge_ir::FilterChain| matches!(&c.network, edge_ir::Network::Tcp(s) if !s.shares.is_empty());
-        note(
-            "TLS passed through",
-            chains().any(|c| c.name.contains("/tlsroute/") && c.tls.is_none() && serves(c)),
-        );
-        note(
-            "streams in TLS",
-            chains().any(|c| c.name.contains("route/") && c.tls.is_some() && serves(c)),
-        );
-        let upstream = || {
-            fleets
-                .iter()
-                .flat_map(|f| f.clusters.iter())
-                .filter_map(|c| c.tls.as_ref())
-        };
-        let hosts = || {
-            fleets
-                .iter()
-                .flat_map(|f| f.route_tables.iter())
-                .flat_map(|t| t.hosts.iter())
-        };
-        note(
-            "hosts of ListenerSets",
-            hosts().any(|h| !h.routes.is_empty() && h.origins.iter().any(|o| &*o.kind == "ListenerSet")),
-        );
-        let routes = || fleets.iter().flat_map(|f| check::routes(f));
-        note(
-            "cross-origin rules",
-            routes().any(|(_, r)| !r.effect.filters.is_empty()),
-        );
-        note(
-            "misdirected requests",
-            routes().any(|(_, r)| &*r.name == "misdirected-request"),
-        );
-        note("TLS to backends", upstream().next().is_some());
-        let mut clusters = fleets.iter().flat_map(|f| f.clusters.iter());
-        note("backends of services", clusters.any(|c| c.custom.is_some()));
-        note(
-            "objects shown with rules",
-            routes().any(|(_, r)| r.effect.custom.is_some()),
-        );
-        note(
-            "a certificate shown to backends",
-            upstream().any(|t| t.client_certificate.is_some()),
-        );
-        note(
-            "streams",
-            fleets.iter().any(|f| check::streams(f).any(|s| !s.shares.is_empty())),
-        );
-        note(
-            "several hosts",
-            fleets.iter().any(|f| f.route_tables.iter().any(|t| t.hosts.len() > 1)),
-        );
+        note_shapes(&fleets, &mut note);
         let said = format!("{:?}", engine.translator.statuses());
-        for reason in [
-            "HostnameConflict",
-            "ProtocolConflict",
-            "RefNotPermitted",
-            "BackendNotFound",
-            "PortNotFound",
-            "InvalidCertificateRef",
-            "InvalidParameters",
-            "NoMatchingParent",
-            "NotAllowedByListeners",
-            "NoMatchingListenerHostname",
-            "EndpointsNotFound",
-            "PartiallyInvalid",
-            "OverlappingHostnames",
-            "UnsupportedAddressType",
-            "PortUnavailable",
-            "InvalidBackendTLS",
-            "NoValidCACertificate",
-            "NotAllowed",
-            "NoConflicts",
-            "No listeners are accepted",
-            "Some listeners are invalid",
-            "InvalidCACertificateRef",
-            "Policy conflicts with",
-            "CertificateExpired",
-            "CertificateNotYetValid",
-            "ustom backend Pool a/q",
-            "Backend ref to Pool",
-            "InvalidKind",
-        ] {
+        for &reason in REASONS {
             note(reason, said.contains(reason));
         }
     }
@@ -570,5 +498,85 @@ fn generated_worlds_are_worth_looking_at() {
         World::after(&history::seed().into_iter().map(Edit::Put).collect::<Vec<_>>())
             .objects
             .contains_key(&key)
+    );
+}
+
+/// What these fleets have of all that the laws are about.
+fn note_shapes(fleets: &[&std::sync::Arc<edge_ir::Fleet>], note: &mut impl FnMut(&'static str, bool)) {
+    note("a fleet", !fleets.is_empty());
+    note("TLS", fleets.iter().any(|f| !f.secrets.is_empty()));
+    note("a merged fleet", fleets.iter().any(|f| !f.key.contains('/')));
+    note("forwarding", fleets.iter().any(|f| !f.clusters.is_empty()));
+    note(
+        "endpoints",
+        fleets
+            .iter()
+            .any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())),
+    );
+    note(
+        "calls",
+        fleets
+            .iter()
+            .flat_map(|f| check::routes(f))
+            .any(|(_, r)| r.name.starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
+    );
+    let chains = || {
+        fleets
+            .iter()
+            .flat_map(|f| f.listeners.iter())
+            .flat_map(|l| l.chains.iter().chain(&l.default_chain))
+    };
+    let serves = |c: &edge_ir::FilterChain| matches!(&c.network, edge_ir::Network::Tcp(s) if !s.shares.is_empty());
+    note(
+        "TLS passed through",
+        chains().any(|c| c.name.contains("/tlsroute/") && c.tls.is_none() && serves(c)),
+    );
+    note(
+        "streams in TLS",
+        chains().any(|c| c.name.contains("route/") && c.tls.is_some() && serves(c)),
+    );
+    let upstream = || {
+        fleets
+            .iter()
+            .flat_map(|f| f.clusters.iter())
+            .filter_map(|c| c.tls.as_ref())
+    };
+    let hosts = || {
+        fleets
+            .iter()
+            .flat_map(|f| f.route_tables.iter())
+            .flat_map(|t| t.hosts.iter())
+    };
+    note(
+        "hosts of ListenerSets",
+        hosts().any(|h| !h.routes.is_empty() && h.origins.iter().any(|o| &*o.kind == "ListenerSet")),
+    );
+    let routes = || fleets.iter().flat_map(|f| check::routes(f));
+    note(
+        "cross-origin rules",
+        routes().any(|(_, r)| !r.effect.filters.is_empty()),
+    );
+    note(
+        "misdirected requests",
+        routes().any(|(_, r)| &*r.name == "misdirected-request"),
+    );
+    note("TLS to backends", upstream().next().is_some());
+    let mut clusters = fleets.iter().flat_map(|f| f.clusters.iter());
+    note("backends of services", clusters.any(|c| c.custom.is_some()));
+    note(
+        "objects shown with rules",
+        routes().any(|(_, r)| r.effect.custom.is_some()),
+    );
+    note(
+        "a certificate shown to backends",
+        upstream().any(|t| t.client_certificate.is_some()),
+    );
+    note(
+        "streams",
+        fleets.iter().any(|f| check::streams(f).any(|s| !s.shares.is_empty())),
+    );
+    note(
+        "several hosts",
+        fleets.iter().any(|f| f.route_tables.iter().any(|t| t.hosts.len() > 1)),
     );
 }
