@@ -191,6 +191,7 @@ impl<T: Eq + Hash> Numbered<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what threads share is tried on threads")]
 mod tests {
     use super::*;
     use std::thread;

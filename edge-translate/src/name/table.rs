@@ -71,6 +71,7 @@ fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what threads share is tried on threads")]
 mod tests {
     use super::*;
     use std::{sync::Arc, thread};
