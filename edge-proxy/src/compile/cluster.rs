@@ -140,14 +140,8 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         return Err(keeps_removed_hosts(at));
     }
     let health = health_of(context, at, health_checks, outlier_detection.as_ref())?;
-    let sockets = sockets(
-        context,
-        at,
-        transport_socket.as_ref(),
-        transport_socket_matches,
-        &discovery,
-        http.of_host,
-    )?;
+    let usual = transport_socket.as_ref();
+    let sockets = sockets(context, at, usual, transport_socket_matches, &discovery, http.of_host)?;
     let at_timeout = at.field("connect_timeout");
     let common_lb = self::common_lb(common_lb_config.as_ref());
     let by_zone = chosen.balancing.zones.is_some() && context.local.is_some();

@@ -64,7 +64,7 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
         .manager()
         .http2
         .keepalive
-        .and_then(|times| Some(Keepalive::new(driver.http.ping_pong()?, times)));
+        .and_then(|times| Some(Keepalive::new(driver.http.ping_pong()?, times.interval, times.timeout)));
     let reason = io.at_once(|cx| driver.poll(cx, stream::run)).await;
     let Driver { mut http, streams, .. } = driver;
     // Their backends are given up before the client is waited for.

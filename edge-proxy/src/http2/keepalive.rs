@@ -7,8 +7,6 @@ use std::time::Duration;
 use h2::{Ping, PingPong};
 use tokio::time::{Instant, Sleep};
 
-use crate::config::protocol::KeepaliveTimes;
-
 /// Pings at an interval.
 #[derive(Debug)]
 pub(crate) struct Keepalive {
@@ -21,8 +19,7 @@ pub(crate) struct Keepalive {
 
 impl Keepalive {
     /// Asks each interval, and waits as long as the timeout.
-    pub(crate) fn new(pings: PingPong, times: KeepaliveTimes) -> Self {
-        let KeepaliveTimes { interval, timeout } = times;
+    pub(crate) fn new(pings: PingPong, interval: Duration, timeout: Duration) -> Self {
         Self {
             pings,
             interval,

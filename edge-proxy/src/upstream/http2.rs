@@ -85,7 +85,8 @@ impl Http2Connection {
         let mut handshake = pin!(builder.handshake::<_, Bytes>(io.clone()));
         let (sender, mut driver) = io.at_once(|cx| handshake.as_mut().poll(cx)).await?;
         let keepalive = cluster.http2.keepalive;
-        let mut keepalive = keepalive.and_then(|times| Some(Keepalive::new(driver.ping_pong()?, times)));
+        let mut keepalive =
+            keepalive.and_then(|times| Some(Keepalive::new(driver.ping_pong()?, times.interval, times.timeout)));
         let connection = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
             streams: Cell::new(0),
