@@ -48,7 +48,13 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    fn of(meta: &Metadata) -> Self {
+    /// Whether it is one of the same file, whatever it holds and is called.
+    pub fn is_of_file(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
+    /// That of a file, by what the system says of it.
+    pub fn of(meta: &Metadata) -> Self {
         Self {
             len: meta.len(),
             id: (meta.dev(), meta.ino()),

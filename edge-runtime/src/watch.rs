@@ -12,6 +12,8 @@ use notify::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -24,7 +26,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 mod patience;
 mod settle;
 
-pub(crate) use patience::{Patience, Waits};
+pub(crate) use patience::{Patience, Removals, Waits};
 pub use settle::{Settling, Timing};
 
 /// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.
@@ -64,7 +66,8 @@ pub struct FolderWatch {
     _events: mpsc::Sender<Touch>,
     /// Whether events were dropped because too many waited.
     dropped: Arc<AtomicBool>,
-    watched: BTreeSet<PathBuf>,
+    /// Each with what it was when its watch began.
+    watched: BTreeMap<PathBuf, Identity>,
     failed: BTreeMap<PathBuf, String>,
     /// Folders whose changes the system tells in part: those of other machines are missing.
     remote: BTreeSet<PathBuf>,
@@ -93,7 +96,7 @@ impl FolderWatch {
             watcher: watcher.map_err(|error| reason(&error)),
             _events: events,
             dropped,
-            watched: BTreeSet::new(),
+            watched: BTreeMap::new(),
             failed: BTreeMap::new(),
             remote: BTreeSet::new(),
         };
@@ -103,16 +106,23 @@ impl FolderWatch {
     /// Watches exactly these folders. Says whether a watch is new, in which case the caller must look again: something
     /// may have happened before it was there.
     pub fn follow(&mut self, folders: &BTreeSet<PathBuf>) -> bool {
-        let gone: Vec<PathBuf> = self.watched.difference(folders).cloned().collect();
+        let gone: Vec<PathBuf> = self
+            .watched
+            .keys()
+            .filter(|folder| !folders.contains(*folder))
+            .cloned()
+            .collect();
         for folder in gone {
             self.unwatch(&folder);
         }
         self.failed.retain(|folder, _| folders.contains(folder));
         let mut is_new = false;
         for folder in folders {
-            if self.watched.contains(folder) {
+            if self.watched.contains_key(folder) {
                 continue;
             }
+            // Before the watch begins: what takes its place meanwhile is noticed later.
+            let identity = identity(folder);
             let watched = match &mut self.watcher {
                 Ok(watcher) => watcher
                     .watch(folder, RecursiveMode::NonRecursive)
@@ -121,7 +131,7 @@ impl FolderWatch {
             };
             match watched {
                 Ok(()) => {
-                    self.watched.insert(folder.clone());
+                    self.watched.insert(folder.clone(), identity);
                     if is_remote(folder) {
                         self.remote.insert(folder.clone());
                     }
@@ -139,10 +149,26 @@ impl FolderWatch {
     pub fn forget(&mut self, burst: &Settling) {
         let is_any = self.dropped.swap(false, Ordering::Relaxed) || burst.is_lossy();
         let is_gone = |folder: &&PathBuf| is_any || burst.gone().iter().any(|path| folder.starts_with(path));
-        let lost: Vec<PathBuf> = self.watched.iter().filter(is_gone).cloned().collect();
+        let lost: Vec<PathBuf> = self.watched.keys().filter(is_gone).cloned().collect();
         for folder in lost {
             self.unwatch(&folder);
         }
+    }
+
+    /// Forgets folders in whose place there is another by now, so that that is watched: something was mounted there, or
+    /// isn't any more, which the system tells nobody. Says whether there is one.
+    pub async fn forget_replaced(&mut self) -> bool {
+        let watched = self.watched.clone();
+        // The system may take its time to answer for a folder of another machine.
+        let replaced = tokio::task::spawn_blocking(move || {
+            let is_other = |(folder, known): &(PathBuf, Identity)| identity(folder) != *known;
+            watched.into_iter().filter(is_other).map(|(folder, _)| folder).collect()
+        });
+        let replaced: Vec<PathBuf> = replaced.await.unwrap_or_default();
+        for folder in &replaced {
+            self.unwatch(folder);
+        }
+        !replaced.is_empty()
     }
 
     fn unwatch(&mut self, folder: &Path) {
@@ -163,6 +189,14 @@ impl FolderWatch {
     pub fn failed(&self) -> &BTreeMap<PathBuf, String> {
         &self.failed
     }
+}
+
+/// What tells a folder from another of the same path: device and number. None where there is no folder.
+type Identity = Option<(u64, u64)>;
+
+fn identity(folder: &Path) -> Identity {
+    let metadata = fs::metadata(folder).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn reason(error: &notify::Error) -> String {
@@ -259,7 +293,6 @@ pub async fn settled(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[tokio::test]
     async fn files_written_in_a_watched_folder_are_noticed_and_reading_is_not() {
@@ -324,6 +357,29 @@ mod tests {
         assert!(burst.gone().is_empty());
         watch.forget(&burst);
         assert!(watch.follow(&folders), "our own queue was full");
+    }
+
+    #[tokio::test]
+    async fn another_folder_in_the_place_of_one_is_watched() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, there) = (folder.path().join("here"), folder.path().join("there"));
+        fs::create_dir(&here).unwrap();
+        fs::create_dir(&there).unwrap();
+        let (mut watch, mut events) = FolderWatch::new();
+        watch.follow(&[here.clone()].into());
+        assert!(!watch.forget_replaced().await);
+        // As by a mount: the path stays, and nobody who watches it is told.
+        fs::rename(&here, folder.path().join("away")).unwrap();
+        fs::rename(&there, &here).unwrap();
+        assert!(watch.forget_replaced().await);
+        assert!(watch.follow(&[here.clone()].into()));
+        fs::write(here.join("a"), "x").unwrap();
+        assert!(
+            settled(&mut events, Timing::default(), |path| path.ends_with("a"))
+                .await
+                .is_some()
+        );
+        assert!(!watch.forget_replaced().await);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
-    provider::file,
+    provider::file::{self, kept::Kept},
     state::{Batch, Input, ProviderName},
     status,
     task::{StopSource, Task},
@@ -143,8 +143,9 @@ impl Running {
             // The next controller may write now.
             drop(state);
         });
+        let kept = Kept::in_folder(standalone.folders.state_home.join("kept"));
         let files = Task::vital("file provider", supervision, |stop| {
-            file::run(watched, inputs, found, stop)
+            file::run(watched, kept, inputs, found, stop)
         });
         let mut running = Self {
             status,

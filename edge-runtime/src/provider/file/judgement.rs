@@ -98,10 +98,20 @@ impl Judgement {
         }
     }
 
-    /// What was found, except on lines of which something is said already.
-    pub(super) fn findings(&self, told: &[LoadFinding]) -> Vec<LoadFinding> {
+    /// What was found, except on lines of which something is said already. Of a file that has changed since, what is
+    /// known stays until it is judged again, and nothing is new.
+    pub(super) fn findings(
+        &self,
+        told: &[LoadFinding],
+        files: &BTreeMap<PathBuf, Stamp>,
+        known: &[LoadFinding],
+    ) -> Vec<LoadFinding> {
         let lines: BTreeSet<_> = told.iter().map(|told| (&*told.file, told.line)).collect();
-        let all = self.files.values().flat_map(|judged| &judged.findings);
+        let all = self.files.iter().flat_map(|(path, judged)| {
+            let is_current = judged.stamp.as_ref() == files.get(path);
+            let found = judged.findings.iter();
+            found.filter(move |found| is_current || known.contains(found))
+        });
         all.filter(|found| !lines.contains(&(&*found.file, found.line)))
             .cloned()
             .collect()

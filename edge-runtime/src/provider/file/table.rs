@@ -3,7 +3,8 @@
 //! Three rules:
 //!
 //! * What can't be read changes nothing: objects of a broken document, or of a file that can't be read, stay in force
-//!   in their last good form until the text is whole again or the file is gone.
+//!   in their last good form until the text is whole again or the file is gone. Of a file that was broken before the
+//!   controller began, that is the form in its text of before ([`kept`](super::kept)).
 //! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
 //! * Of the same object in two files, the one of the first path in order is in force.
 
@@ -48,8 +49,8 @@ struct LoadedEntry {
 }
 
 impl Table {
-    /// A file was read.
-    pub fn load(&mut self, path: &Path, loaded: Loaded) {
+    /// A file was read. Says whether all that it has in force now stands in it, and nothing that it held before.
+    pub fn load(&mut self, path: &Path, loaded: Loaded) -> bool {
         let path: Arc<Path> = path.into();
         let entry = self.files.entry(Arc::clone(&path)).or_default();
         let mut new: BTreeMap<ObjectKey, LoadedEntry> = BTreeMap::new();
@@ -75,11 +76,13 @@ impl Table {
             .collect();
         // A document that is so broken that its object can't be told may be any of the missing ones.
         let is_hiding = !missing.is_empty() && nameless.iter().any(|message| !entry.harmless.contains(message));
+        let mut is_whole = true;
         for key in missing {
             if (is_hiding || broken.contains(&key))
                 && let Some(held) = entry.objects.remove(&key)
             {
                 new.insert(key, held);
+                is_whole = false;
             }
         }
         if !is_hiding {
@@ -88,12 +91,27 @@ impl Table {
         entry.findings = loaded.findings;
         let old = std::mem::replace(&mut entry.objects, new);
         self.reindex(&path, old);
+        is_whole
     }
 
     /// A file is there but can't be read: what it held stays.
     pub fn fail(&mut self, path: &Path, problem: &str) {
         let finding = of_file(path, problem);
         self.files.entry(path.into()).or_default().findings = vec![finding];
+    }
+
+    /// A file has another path now, with all that it holds.
+    pub fn rename(&mut self, from: &Path, to: &Path) {
+        let Some(entry) = self.files.remove(from) else { return };
+        let to: Arc<Path> = to.into();
+        for key in entry.objects.keys() {
+            let holders = self.holders.entry(key.clone()).or_default();
+            holders.remove(from);
+            holders.insert(Arc::clone(&to));
+            self.moved.insert(key.clone());
+            self.touched.insert(key.clone());
+        }
+        self.files.insert(to, entry);
     }
 
     /// A file is gone.
@@ -151,7 +169,24 @@ impl Table {
 
     /// What the world must be told since the last call.
     pub fn take_changes(&mut self) -> Vec<Change> {
-        let mut changes = Vec::new();
+        let (mut changes, gone) = self.take_touched();
+        for key in gone {
+            self.published.remove(&key);
+            changes.push(Change::Remove(key));
+        }
+        changes
+    }
+
+    /// The same without what is gone, which is told by another call unless it is back by then.
+    pub fn take_changes_but_removals(&mut self) -> Vec<Change> {
+        let (changes, gone) = self.take_touched();
+        self.touched.extend(gone);
+        changes
+    }
+
+    /// What is to be told, and what is gone of what was told.
+    fn take_touched(&mut self) -> (Vec<Change>, Vec<ObjectKey>) {
+        let (mut changes, mut gone) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut self.touched) {
             let winner = self.holders.get(&key).and_then(BTreeSet::first);
             let object = winner
@@ -163,11 +198,11 @@ impl Table {
                     changes.push(Change::Put(object.clone()));
                     self.published.insert(key, object.clone());
                 }
-                None if self.published.remove(&key).is_some() => changes.push(Change::Remove(key)),
+                None if self.published.contains_key(&key) => gone.push(key),
                 None => {}
             }
         }
-        changes
+        (changes, gone)
     }
 
     /// Where the objects are that came, went, or stand on another line since the last call.

@@ -1,9 +1,13 @@
 //! The provider against a real folder.
 
 use super::*;
-use crate::task::Task;
-use edge_translate::api::ObjectKey;
-use std::{os::unix::fs::symlink, time::Duration};
+use crate::{
+    state::Coverage,
+    task::Task,
+    watch::{Removals, Waits},
+};
+use edge_translate::{Change, api::ObjectKey};
+use std::{fs, os::unix::fs::symlink, time::Duration};
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -13,7 +17,9 @@ struct Rig {
     known: BTreeSet<String>,
     /// As it was told last.
     coverage: Option<Coverage>,
-    _task: Task,
+    /// Where copies are.
+    state: tempfile::TempDir,
+    task: Task,
 }
 
 fn service(name: &str) -> String {
@@ -24,13 +30,33 @@ impl Rig {
     async fn start(prepare: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let roots = prepare(folder.path());
+        Self::start_in(folder, tempfile::tempdir().unwrap(), roots).await
+    }
+
+    /// Another one in the same folders, once this one has kept what it read.
+    async fn restart(self, meanwhile: impl FnOnce(&Path)) -> Self {
+        let Self {
+            folder,
+            wanted,
+            state,
+            task,
+            ..
+        } = self;
+        let roots = wanted.borrow().paths.to_vec();
+        task.stop(Duration::from_secs(10)).await;
+        meanwhile(folder.path());
+        Self::start_in(folder, state, roots).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, state: tempfile::TempDir, roots: Vec<PathBuf>) -> Self {
         let (wanted, receiver) = watch::channel(FileSources {
             paths: roots.into(),
             custom: Arc::default(),
         });
         let (sender, world) = mpsc::channel(16);
         let (found, findings) = watch::channel(Findings::default());
-        let task = Task::spawn("files", |stop| run(receiver, sender, found, stop));
+        let kept = Kept::in_folder(state.path().join("kept"));
+        let task = Task::spawn("files", |stop| run(receiver, kept, sender, found, stop));
         let mut rig = Self {
             folder,
             world,
@@ -38,7 +64,8 @@ impl Rig {
             wanted,
             known: BTreeSet::new(),
             coverage: None,
-            _task: task,
+            state,
+            task,
         };
         while rig.take().await.is_some() {}
         rig
@@ -77,6 +104,25 @@ impl Rig {
         let has = |findings: &Findings| findings.iter().any(|finding| finding.to_string().contains(part));
         let waited = time::timeout(Duration::from_secs(10), self.findings.wait_for(has)).await;
         assert!(waited.is_ok_and(|found| found.is_ok()), "no finding with {part}");
+    }
+
+    fn kept(&self) -> Kept {
+        Kept::in_folder(self.state.path().join("kept"))
+    }
+
+    /// Waits until of these files, and of no others, there are copies of what they hold.
+    async fn expect_kept(&self, names: &[&str]) {
+        let files: Vec<PathBuf> = names.iter().map(|name| self.path(name)).collect();
+        let is_kept = || {
+            let is_same = |file: &PathBuf| self.kept().text(file) == fs::read_to_string(file).ok();
+            self.kept().below(self.folder.path()) == files && files.iter().all(is_same)
+        };
+        let waited = time::timeout(Duration::from_secs(10), async {
+            while !is_kept() {
+                time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "{:?}", self.kept().below(self.folder.path()));
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -270,6 +316,159 @@ async fn a_watched_folder_that_vanishes_keeps_what_it_held() {
 }
 
 #[tokio::test]
+async fn what_is_broken_before_the_start_counts_as_it_was_when_it_could_be_read() {
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("a.yaml"), service("a") + &service("b")).unwrap();
+        fs::write(folder.join("c.yaml"), service("c")).unwrap();
+        fs::write(folder.join("d.yaml"), service("d")).unwrap();
+        vec![folder.to_owned()]
+    })
+    .await;
+    rig.expect(&["a", "b", "c", "d"]).await;
+    rig.expect_kept(&["a.yaml", "c.yaml", "d.yaml"]).await;
+    let mut rig = rig
+        .restart(|folder| {
+            fs::write(
+                folder.join("a.yaml"),
+                service("b2") + "kind: Service\n\tmetadata: {name: a}\n",
+            )
+            .unwrap();
+            fs::write(folder.join("c.yaml"), b"# caf\xe9\n").unwrap();
+            fs::remove_file(folder.join("d.yaml")).unwrap();
+        })
+        .await;
+    rig.expect(&["a", "b", "b2", "c"]).await;
+    assert_eq!(rig.coverage, Some(Coverage::Partial));
+    rig.expect_finding("a.yaml:").await;
+    rig.expect_finding("c.yaml:1:1: error: it is no UTF-8 text").await;
+    // Not by what it held when it was broken, and not by what is gone.
+    let mut rig = rig.restart(|_| ()).await;
+    rig.expect(&["a", "b", "b2", "c"]).await;
+    rig.write("a.yaml", &service("a"));
+    rig.expect(&["a", "c"]).await;
+    fs::write(rig.path("c.yaml"), service("c")).unwrap();
+    rig.expect_kept(&["a.yaml", "c.yaml"]).await;
+    let mut rig = rig
+        .restart(|folder| fs::write(folder.join("a.yaml"), "kind: [torn").unwrap())
+        .await;
+    rig.expect(&["a", "c"]).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_while_it_is_broken_keeps_what_it_held() {
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("a.yaml"), service("a")).unwrap();
+        vec![folder.to_owned()]
+    })
+    .await;
+    rig.expect(&["a"]).await;
+    rig.expect_kept(&["a.yaml"]).await;
+    rig.write("a.yaml", "kind: [torn");
+    rig.expect_finding("a.yaml:1:").await;
+    fs::rename(rig.path("a.yaml"), rig.path("b.yaml")).unwrap();
+    rig.expect_finding("b.yaml:1:").await;
+    everything_is_seen(&mut rig, "m", &["a"]).await;
+    let mut rig = rig.restart(|_| ()).await;
+    rig.expect(&["a", "m"]).await;
+}
+
+#[test]
+fn what_moves_from_a_file_to_another_is_never_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let roots = [folder.path().to_owned()];
+    let waiting = Waits {
+        removals: Removals::Wait,
+        ..Waits::default()
+    };
+    write("a.yaml", &service("guard"));
+    let reader = Reader::new(Kept::in_folder(folder.path().join(".kept")));
+    let (reader, look) = reader.look(&roots, &Waits::default());
+    assert_eq!(look.changes.len(), 1);
+    // A checkout removes it here, is looked at, and brings it there.
+    write("a.yaml", &service("other"));
+    let (reader, look) = reader.look(&roots, &waiting);
+    assert!(matches!(&look.changes[..], [Change::Put(_)]), "{:?}", look.changes);
+    write("z.yaml", &service("guard"));
+    let (reader, look) = reader.look(&roots, &Waits::default());
+    assert!(look.changes.is_empty(), "{:?}", look.changes);
+    write("z.yaml", &service("third"));
+    let (reader, _) = reader.look(&roots, &waiting);
+    let (_, look) = reader.look(&roots, &Waits::default());
+    assert!(matches!(&look.changes[..], [Change::Remove(_)]), "{:?}", look.changes);
+}
+
+#[tokio::test]
+async fn a_mended_file_is_not_warned_of() {
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("a.yaml"), service("a").replace("kind: Service\n", "")).unwrap();
+        fs::write(folder.join("g.yaml"), gateway(80)).unwrap();
+        vec![folder.to_owned()]
+    })
+    .await;
+    rig.expect_finding("the field `kind` is missing").await;
+    // Both are judged by then, though of the first nothing is told beside our own words.
+    rig.expect_finding("an API server would refuse this").await;
+    rig.write("a.yaml", &service("a"));
+    rig.expect(&["a", "g"]).await;
+    let seen = rig.findings.borrow_and_update().clone();
+    assert!(
+        !seen.iter().any(|finding| finding.to_string().contains("a.yaml")),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_stands_in_a_folder_that_is_not_there_yet_counts_as_it_was() {
+    let mut rig = Rig::start(|folder| {
+        for name in ["one", "two"] {
+            fs::create_dir(folder.join(name)).unwrap();
+            fs::write(folder.join(name).join(format!("{name}.yaml")), service(name)).unwrap();
+        }
+        vec![folder.join("one"), folder.join("two")]
+    })
+    .await;
+    rig.expect(&["one", "two"]).await;
+    rig.expect_kept(&["one/one.yaml", "two/two.yaml"]).await;
+    let mut rig = rig
+        .restart(|folder| {
+            fs::rename(folder.join("one"), folder.join("away")).unwrap();
+            fs::remove_file(folder.join("two/two.yaml")).unwrap();
+        })
+        .await;
+    rig.expect_finding("the folder is gone; what it held stays in force")
+        .await;
+    rig.expect(&["one"]).await;
+    rig.write("away/more.yaml", &service("more"));
+    fs::rename(rig.path("away"), rig.path("one")).unwrap();
+    rig.expect(&["more", "one"]).await;
+}
+
+#[tokio::test]
+async fn an_empty_folder_of_another_device_is_taken_for_one_that_is_not_mounted() {
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("a.yaml"), service("a")).unwrap();
+        vec![folder.to_owned()]
+    })
+    .await;
+    rig.expect(&["a"]).await;
+    rig.expect_kept(&["a.yaml"]).await;
+    let kept = rig.kept();
+    let mut rig = rig
+        .restart(|folder| {
+            fs::remove_file(folder.join("a.yaml")).unwrap();
+            kept.note_device(folder, u64::MAX).unwrap();
+        })
+        .await;
+    rig.expect_finding("the folder is empty and on another device than before")
+        .await;
+    rig.expect(&["a"]).await;
+    assert_eq!(rig.coverage, Some(Coverage::Partial));
+    rig.write("README", "Nothing is to be here.\n");
+    rig.expect(&[]).await;
+}
+
+#[tokio::test]
 async fn what_comes_into_a_folder_behind_a_link_is_read() {
     let mut rig = Rig::start(|folder| {
         for name in ["outside", "inside", "release"] {
@@ -316,7 +515,7 @@ fn what_could_not_be_read_is_tried_again() {
     // Reading the beginning of one's own memory is an error of the device.
     symlink("/proc/self/mem", folder.path().join("a.yaml")).unwrap();
     let roots = [folder.path().to_owned()];
-    let (reader, look) = Reader::default().look(&roots, &Waits::default());
+    let (reader, look) = Reader::new(Kept::in_folder(folder.path().join("kept"))).look(&roots, &Waits::default());
     assert!(
         look.findings[0].message.contains("it can't be read"),
         "{:?}",
@@ -325,14 +524,16 @@ fn what_could_not_be_read_is_tried_again() {
     assert!(look.is_partial && reader.read.is_empty());
 }
 
+/// One with a listener twice.
+fn gateway(port: u16) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: g}}\nspec:\n  gatewayClassName: c\n  \
+         listeners: [{{name: http, protocol: HTTP, port: {port}}}, {{name: http, protocol: HTTP, port: 81}}]\n"
+    )
+}
+
 #[tokio::test]
 async fn what_an_api_server_would_refuse_is_told_until_it_is_mended() {
-    let gateway = |port: u16| {
-        format!(
-            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: g}}\nspec:\n  gatewayClassName: c\n  \
-             listeners: [{{name: http, protocol: HTTP, port: {port}}}, {{name: http, protocol: HTTP, port: 81}}]\n"
-        )
-    };
     let mut rig = Rig::start(|folder| {
         fs::write(folder.join("g.yaml"), gateway(80)).unwrap();
         vec![folder.to_owned()]
