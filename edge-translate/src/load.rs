@@ -16,6 +16,7 @@ pub(crate) mod node;
 mod object;
 mod scalar;
 mod split;
+mod targets;
 pub mod tree;
 pub(crate) mod typed;
 mod unsupported;

@@ -6,7 +6,7 @@
 //! a route takes every host. Where the name of an unknown field is nearly that of such a field, the object is refused.
 //! All else is a warning.
 
-use crate::load::de::Unknown;
+use crate::{api::Kind, load::de::Unknown};
 
 /// Per type, the fields that are skipped silently.
 const SILENT: &[(&str, &[&str])] = &[
@@ -127,6 +127,31 @@ pub(crate) fn nearest(written: &str, fields: &'static [&'static str]) -> Option<
     near.filter(|(distance, _)| *distance <= bound)
         .min()
         .map(|(_, field)| field)
+}
+
+/// The kind of ours that somebody most likely meant by one that isn't: its name in our group with a slip, or in a group
+/// with one. Others have kinds of the same names in groups of their own.
+pub(crate) fn meant_kind(group: &str, kind: &str) -> Option<Kind> {
+    let lower = kind.to_ascii_lowercase();
+    let slips = |known: &Kind| {
+        let name = known.as_str().to_ascii_lowercase();
+        // `HTTPRoutes`, as it stands in paths.
+        let bound = if name.len() < 5 { 1 } else { 2 };
+        let distance = strsim::osa_distance(&lower, &name);
+        (distance <= bound).then_some(distance)
+    };
+    let in_group = Kind::ALL.iter().filter(|known| known.group() == group);
+    let of_name = in_group.filter_map(|known| Some((slips(known)?, *known)));
+    let of_name = of_name.min_by_key(|(distance, _)| *distance).map(|(_, known)| known);
+    of_name.or_else(|| {
+        let mut same = Kind::ALL.iter().filter(|known| known.as_str() == kind);
+        same.find(|known| is_slip_of_group(group, known.group())).copied()
+    })
+}
+
+fn is_slip_of_group(written: &str, group: &str) -> bool {
+    let is_cut = !written.is_empty() && (group.starts_with(written) || written.starts_with(group));
+    !group.is_empty() && (is_cut || strsim::osa_distance(written, group) <= 2)
 }
 
 /// True when the field of a type is skipped without a warning.

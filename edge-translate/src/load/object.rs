@@ -7,9 +7,9 @@ use crate::api::{
     BackendTrafficPolicy, CustomKind, CustomObject, CustomRole, Generic, Kind, Metadata, Object, ObjectKey, Scope, Text,
 };
 use crate::load::de::{Odd, Reader, Unknown, What};
-use crate::load::known::loses_a_condition;
+use crate::load::known::{self, loses_a_condition};
 use crate::load::node::{Data, Entry, Node};
-use crate::load::{Fault, Severity, identity, unsupported};
+use crate::load::{Fault, Severity, identity, targets, unsupported};
 use serde::Deserialize as _;
 
 /// Something to report about a place, before lines are counted.
@@ -148,7 +148,7 @@ pub(crate) fn object(root: &Node<'_>, options: ReadOptions<'_>) -> Read {
                     "kind {kind_text} is read at version {} of {group}, as the configuration says, and left out at {version}",
                     kind.version
                 ),
-                None => unknown_kind(group, api_version, kind_text),
+                None => return unknown_kind(root, (group, api_version, kind_text), kind_at, namespace),
             };
             return Read {
                 object: None,
@@ -194,17 +194,34 @@ pub(crate) fn custom(root: &Node<'_>, kind: &CustomKind, namespace: &Arc<str>) -
     }
 }
 
-fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
-    if (group, kind) == ("gateway.edge", "EdgeGateway") {
-        return "EdgeGateway is the configuration file of the controller, not a resource: pass it with --config-path"
-            .into();
-    }
-    match Kind::ALL.iter().find(|known| known.as_str().eq_ignore_ascii_case(kind)) {
-        Some(known) => format!(
-            "kind {kind} of {api_version} is not known and is left out: did you mean kind {known} of {}?",
-            known.api_version()
-        ),
-        None => format!("kind {kind} of {api_version} is not known and is left out"),
+/// A kind that isn't ours. One that is nearly ours is a slip: an API server would refuse it, and what is in force of the
+/// object stays.
+fn unknown_kind(
+    root: &Node<'_>,
+    (group, api_version, kind): (&str, &str, &str),
+    at: u32,
+    namespace: &Arc<str>,
+) -> Read {
+    let (severity, message, object) = if (group, kind) == ("gateway.edge", "EdgeGateway") {
+        let message =
+            "EdgeGateway is the configuration file of the controller, not a resource: pass it with --config-path";
+        (Severity::Warning, message.to_owned(), None)
+    } else if let Some(meant) = known::meant_kind(group, kind) {
+        let message = format!(
+            "kind {kind} of {api_version} is not known: did you mean kind {meant} of {}? As it is, it is not taken",
+            meant.api_version()
+        );
+        (Severity::Error, message, written_key(meant, namespace, root))
+    } else {
+        let namesake = Kind::ALL.iter().find(|known| known.as_str().eq_ignore_ascii_case(kind));
+        let hint = namesake.map(|known| format!(": did you mean kind {known} of {}?", known.api_version()));
+        let hint = hint.unwrap_or_default();
+        let message = format!("kind {kind} of {api_version} is not known and is left out{hint}");
+        (Severity::Warning, message, None)
+    };
+    Read {
+        object: None,
+        remarks: vec![remark(severity, at, message, object)],
     }
 }
 
@@ -246,7 +263,8 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
         ));
         return Read { object: None, remarks };
     }
-    if let Some(fault) = identity::fault(kind, root, object.metadata()) {
+    let fault = identity::fault(kind, root, object.metadata());
+    if let Some(fault) = fault.or_else(|| targets::fault(kind, root)) {
         remarks.push(Remark {
             severity: Severity::Error,
             fault,

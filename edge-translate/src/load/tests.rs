@@ -227,13 +227,37 @@ fn unknown_kinds_are_named() {
         (
             "gateway.networking.k8s.io/v1",
             "HttpRoute",
-            "did you mean kind HTTPRoute of gateway.networking.k8s.io/v1?",
+            "2:7: error: HTTPRoute/default/x: kind HttpRoute of gateway.networking.k8s.io/v1 is not known: did you mean kind \
+             HTTPRoute of gateway.networking.k8s.io/v1? As it is, it is not taken",
+        ),
+        (
+            "gateway.networking.k8s/v1",
+            "Gateway",
+            "error: Gateway/default/x: kind Gateway of gateway.networking.k8s/v1 is not known: did you mean kind Gateway of",
+        ),
+        (
+            "gateway.edge/v1alpha1",
+            "SecurityPolcy",
+            "error: SecurityPolicy/default/x: kind SecurityPolcy",
+        ),
+        (
+            "gateway.networking.k8s.io/v1",
+            "HTTPRoutes",
+            "error: HTTPRoute/default/x",
         ),
         (
             "networking.k8s.io/v1",
             "HTTPRoute",
-            "did you mean kind HTTPRoute of gateway.networking.k8s.io/v1?",
+            "warning: kind HTTPRoute of networking.k8s.io/v1 is not known and is left out: did you mean kind HTTPRoute of \
+             gateway.networking.k8s.io/v1?",
         ),
+        ("networking.istio.io/v1", "Gateway", "2:7: warning: kind Gateway of"),
+        (
+            "gateway.networking.x-k8s.io/v1alpha1",
+            "XBackendTrafficPolicy",
+            "2:7: warning",
+        ),
+        ("apps/v1", "Deployment", "2:7: warning"),
         ("gateway.edge/v1alpha1", "EdgeGateway", "--config-path"),
     ];
     for (version, kind, expected) in cases {

@@ -1,0 +1,144 @@
+//! Whether a policy says what it is for.
+//!
+//! Policies are kept as they were written and read where they act; a field that isn't known there makes one invalid, and
+//! closes what it is for. A slip in what it is for takes that away instead: nothing would be guarded, and nothing closed.
+//! An API server refuses it, so it is not taken.
+
+use super::{
+    Fault,
+    known::nearest,
+    node::{Data, Entry, Node},
+};
+use crate::api::Kind;
+
+/// What leads to targets, and the fields of each form.
+const FORMS: [&str; 3] = ["targetRef", "targetRefs", "targetSelectors"];
+const REFERENCE: [&str; 4] = ["group", "kind", "name", "sectionName"];
+const SELECTOR: [&str; 5] = ["group", "kind", "matchLabels", "matchExpressions", "namespaces"];
+
+/// A field of a policy that was most likely meant to say what it is for.
+pub(super) fn fault(kind: Kind, root: &Node<'_>) -> Option<Fault> {
+    let has_targets = matches!(
+        kind,
+        Kind::BackendTrafficPolicy
+            | Kind::ClientTrafficPolicy
+            | Kind::EdgeExtensionPolicy
+            | Kind::EdgePatchPolicy
+            | Kind::SecurityPolicy
+    );
+    if !has_targets {
+        return None;
+    }
+    let Some(spec) = root.get("spec") else {
+        return slip(kind, root, "", &["spec"]);
+    };
+    let in_form = |form: &str| {
+        let fields: &'static [&'static str] = match form {
+            "targetSelectors" => &SELECTOR,
+            _ => &REFERENCE,
+        };
+        let written = spec.get(form)?;
+        let single = std::slice::from_ref(written);
+        let (items, is_list) = match &written.data {
+            Data::Seq(items) => (&**items, true),
+            _ => (single, false),
+        };
+        items.iter().enumerate().find_map(|(i, item)| {
+            let path = match is_list {
+                true => format!("spec.{form}[{i}]."),
+                false => format!("spec.{form}."),
+            };
+            slip(kind, item, &path, fields)
+        })
+    };
+    slip(kind, spec, "spec.", &FORMS).or_else(|| FORMS.into_iter().find_map(in_form))
+}
+
+/// A field of a mapping that isn't one of these and nearly is, where that is missing.
+fn slip(kind: Kind, node: &Node<'_>, path: &str, fields: &'static [&'static str]) -> Option<Fault> {
+    let Data::Map(entries) = &node.data else { return None };
+    let wrong = |entry: &Entry<'_>| {
+        let key = &*entry.key;
+        let meant = nearest(key, fields).filter(|meant| *meant != key && node.get(meant).is_none())?;
+        // `targetRef` is no slip of `targetRefs`.
+        let is_field = fields.contains(&key);
+        (!is_field).then(|| {
+            let message = format!(
+                "{path}{key}: {kind} has no such field: did you mean `{meant}`? Without it the policy would be in force for \
+                 less than was meant, so it is not taken"
+            );
+            Fault::new(entry.at, message)
+        })
+    };
+    entries.iter().find_map(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load::{Limits, Source, load};
+
+    fn findings(kind: &str, spec: &str) -> Vec<String> {
+        let text = format!("apiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{name: p}}\n{spec}\n");
+        let source = Source {
+            name: "f.yaml",
+            text: &text,
+        };
+        let loaded = load(&source, &Limits::default());
+        loaded.findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_slip_in_what_a_policy_is_for_is_an_error() {
+        let reference = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}";
+        for kind in [
+            "BackendTrafficPolicy",
+            "ClientTrafficPolicy",
+            "EdgeExtensionPolicy",
+            "EdgePatchPolicy",
+            "SecurityPolicy",
+        ] {
+            for (spec, place, meant) in [
+                (format!("sepc: {{targetRefs: [{reference}]}}"), "4:1: error", "spec"),
+                (
+                    format!("spec: {{tragetRefs: [{reference}]}}"),
+                    "4:8: error",
+                    "targetRefs",
+                ),
+                (
+                    format!("spec: {{targetSelector: [{reference}]}}"),
+                    "error",
+                    "targetSelectors",
+                ),
+                (
+                    format!("spec: {{targetRefs: [{}]}}", reference.replace("name", "nam")),
+                    "error",
+                    "name",
+                ),
+                (
+                    format!("spec: {{targetRef: {}}}", reference.replace("kind", "kidn")),
+                    "error",
+                    "kind",
+                ),
+            ] {
+                let found = findings(kind, &spec);
+                let is_told =
+                    |line: &String| line.contains(place) && line.contains(&format!("did you mean `{meant}`?"));
+                assert!(found.iter().any(is_told), "{kind} {spec}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn either_form_is_right() {
+        let reference = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}";
+        for spec in [
+            format!("spec: {{targetRef: {reference}}}"),
+            format!("spec: {{targetRefs: [{reference}]}}"),
+            format!("spec: {{targetRef: {reference}, targetRefs: [{reference}]}}"),
+            "spec: {targetSelectors: [{kind: HTTPRoute, matchLabels: {a: b}}]}".to_owned(),
+        ] {
+            let found = findings("SecurityPolicy", &spec);
+            assert!(!found.iter().any(|line| line.contains("error")), "{spec}: {found:?}");
+        }
+    }
+}
