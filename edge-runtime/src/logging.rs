@@ -6,6 +6,8 @@
 use crate::Error;
 use std::{
     collections::BTreeMap,
+    env,
+    ffi::OsStr,
     io::{self, IsTerminal as _},
 };
 use tracing_subscriber::{
@@ -50,7 +52,7 @@ pub fn start(logging: &Logging) -> Result<LogControl, Error> {
     let (filter, handle) = reload::Layer::new(EnvFilter::new(directives(logging)));
     let lines = fmt::layer()
         .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
+        .with_ansi(io::stderr().is_terminal() && !is_plain(env::var_os("NO_COLOR").as_deref()));
     let lines = match logging.encoder {
         Encoder::Text => lines.with_target(false).boxed(),
         Encoder::Json => lines.json().boxed(),
@@ -67,6 +69,11 @@ pub fn start(logging: &Logging) -> Result<LogControl, Error> {
         filter: handle,
         encoder: logging.encoder,
     })
+}
+
+/// Whether somebody wants no colours (no-color.org): anything but nothing says so.
+fn is_plain(no_color: Option<&OsStr>) -> bool {
+    no_color.is_some_and(|value| !value.is_empty())
 }
 
 impl LogControl {
@@ -106,6 +113,8 @@ fn directives(logging: &Logging) -> String {
         // They warn of every request that fails, which is told where it matters, once.
         "kube_client=off".to_owned(),
         "kube_runtime=off".to_owned(),
+        // It warns of every watch that went with its folder.
+        "notify=error".to_owned(),
         format!("edge_runtime={default}"),
         format!("edgegateway={default}"),
     ];
@@ -122,6 +131,13 @@ fn directives(logging: &Logging) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_left_out_where_somebody_says_so() {
+        for (value, is_wanted) in [(None, false), (Some(""), false), (Some("1"), true)] {
+            assert_eq!(is_plain(value.map(OsStr::new)), is_wanted, "{value:?}");
+        }
+    }
 
     #[test]
     fn components_become_modules() {

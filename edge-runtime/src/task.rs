@@ -175,12 +175,14 @@ impl Task {
 
     /// The same for work that blocks a thread and ends when its input does.
     pub fn vital_blocking(name: &'static str, supervision: &Supervision, run: impl FnOnce() + Send + 'static) -> Self {
-        Self::vital(name, supervision, |_| async move {
+        Self::vital(name, supervision, |mut stop| async move {
             if let Err(error) = tokio::task::spawn_blocking(run).await
                 && let Ok(panic) = error.try_into_panic()
             {
                 std::panic::resume_unwind(panic);
             }
+            // Its input ends with those who feed it, and they are asked to stop before.
+            stop.requested().await;
         })
     }
 

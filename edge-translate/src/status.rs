@@ -16,7 +16,7 @@ mod problems;
 mod tests;
 
 pub use merge::merge;
-pub use problems::Problem;
+pub use problems::{Problem, is_bad_news};
 
 /// Whether we say anything about objects of a kind.
 pub fn has_status(kind: Kind) -> bool {

@@ -131,6 +131,10 @@ fn render(args: &StatusArgs, objects: &[Value]) -> String {
             for row in rows(family, object, args.quiet) {
                 let blank = vec![String::new(); identity.len()];
                 let mut cells = std::mem::replace(&mut identity, blank);
+                // A listener is named in the column of its object, below that.
+                if let Some(name) = cells.last_mut().filter(|name| name.is_empty()) {
+                    name.push_str(&row.part);
+                }
                 cells.extend(statement(args, family, row));
                 table.push(cells);
             }

@@ -5,18 +5,9 @@
 use crate::state::SourceLocation;
 use edge_translate::{
     api::{ObjectKey, ParentReference},
-    status::{Condition, Status, StatusBody, Truth},
+    status::{Condition, Status, StatusBody},
 };
 use std::collections::BTreeMap;
-
-/// Conditions that are bad when they hold.
-const BAD_WHEN_TRUE: [&str; 5] = [
-    "Conflicted",
-    "InsecureFrontendValidationMode",
-    "OverlappingTLSConfig",
-    "PartiallyInvalid",
-    "Warning",
-];
 
 /// Why a Gateway isn't programmed while its proxies start, or fail, or take their configuration: whoever runs or serves
 /// them says so itself, if it lasts.
@@ -97,11 +88,7 @@ fn bad(status: &Status) -> BTreeMap<Statement, String> {
 }
 
 fn is_bad(condition: &Condition) -> bool {
-    let bad = match BAD_WHEN_TRUE.contains(&condition.kind) {
-        true => Truth::True,
-        false => Truth::False,
-    };
-    condition.status == bad && !TOLD_ELSEWHERE.contains(&&*condition.reason)
+    condition.is_problem() && !TOLD_ELSEWHERE.contains(&&*condition.reason)
 }
 
 fn name_of(parent: &ParentReference) -> String {
@@ -155,6 +142,16 @@ mod tests {
             vec![Condition::no("Conflicted", "NoConflicts", "None")],
         );
         assert_eq!(follow(Some(&good)), []);
+        let expired = gateway(
+            Vec::new(),
+            vec![Condition::yes("CertificateOutOfDate", "Expired", "It expired")],
+        );
+        assert_eq!(
+            follow(Some(&expired)).len(),
+            1,
+            "what is served all the same is told too"
+        );
+        assert_eq!(follow(Some(&good)).len(), 1);
         let refused = |message: &'static str| gateway(vec![Condition::no("Accepted", "Invalid", message)], Vec::new());
         let line = |text: &str| format!("a.yaml:7: {key}{text}");
         let bad = |text: &str| vec![News::Bad(line(text))];

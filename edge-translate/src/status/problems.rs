@@ -28,10 +28,15 @@ pub struct Problem<'a> {
     pub message: &'a str,
 }
 
+/// Whether a condition of a type is bad news: most are where they don't hold.
+pub fn is_bad_news(kind: &str, truth: Truth) -> bool {
+    (truth == Truth::True) == NEGATIVE.contains(&kind)
+}
+
 impl Condition {
     /// Whether it is bad news.
     pub fn is_problem(&self) -> bool {
-        (self.status == Truth::True) == NEGATIVE.contains(&self.kind)
+        is_bad_news(self.kind, self.status)
     }
 }
 

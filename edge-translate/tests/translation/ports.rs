@@ -88,7 +88,9 @@ fn on_a_shared_machine_a_port_belongs_to_the_oldest_gateway_that_names_it() {
     assert_eq!(unavailable(&rig, "a", "l-8080"), None);
     assert_eq!(
         unavailable(&rig, "b", "l-8080").as_deref(),
-        Some("Port 8080 of this machine belongs to Gateway default/a, the oldest that names it.")
+        Some(
+            "Port 8080 of this machine belongs to Gateway default/a, the first by name of those of one age that name it."
+        )
     );
     let ports: Vec<u16> = rig
         .last

@@ -93,6 +93,36 @@ backendtlspolicy/tls   gateway/quickstart   Accepted   True      Accepted
 }
 
 #[test]
+fn a_listener_that_is_not_well_is_shown_below_its_gateway() {
+    let listener = |name: &str, conditions: Value| json!({ "name": name, "conditions": conditions });
+    let fine = json!([
+        condition("Conflicted", "False", "NoConflicts"),
+        condition("Accepted", "True", "Accepted")
+    ]);
+    let bad = json!([
+        condition("Programmed", "False", "Invalid"),
+        condition("Accepted", "True", "Accepted"),
+        condition("ResolvedRefs", "False", "InvalidCertificateRef"),
+    ]);
+    let gateway = json!({ "kind": "Gateway", "namespace": "default", "name": "g", "status": {
+        "conditions": [condition("Programmed", "True", "Programmed")],
+        "listeners": [listener("http", fine), listener("https", bad)],
+    } });
+    let expected = "\
+NAME               TYPE           STATUS    REASON
+g                  Programmed     True      Programmed
+  listener https   ResolvedRefs   False     InvalidCertificateRef
+                   Programmed     False     Invalid
+";
+    assert_eq!(render(&args("gateway"), &[gateway.clone()]), expected);
+    assert_eq!(
+        render(&args("gateway -q"), &[gateway]).lines().count(),
+        2,
+        "the latest alone"
+    );
+}
+
+#[test]
 fn one_kind_by_any_of_its_names() {
     let expected = "\
 NAME         TYPE         STATUS    REASON

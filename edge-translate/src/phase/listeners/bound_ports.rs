@@ -39,8 +39,8 @@ pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candi
         let message =
             if platform == Platform::Cluster && protocol == PortProtocol::Tcp && pod_port::ALL.contains(&bound) {
                 format!("Port {port} is used by the proxy itself.")
-            } else if let Some(owner) = other_owner(reader, fleet, protocol, port) {
-                format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
+            } else if let Some((owner, why)) = other_owner(reader, fleet, protocol, port) {
+                format!("Port {port} of this machine belongs to Gateway {owner}, {why}.")
             } else if let Some(holder) = family.and_then(|family| stranger(reader, protocol, port, family)) {
                 format!("Port {port} of this machine is held by {holder}. The listener is served once it is free.")
             } else {
@@ -63,17 +63,33 @@ fn stranger<'a>(reader: &Reader<'a>, protocol: PortProtocol, number: u16, family
     })
 }
 
-/// The Gateway of another fleet that a port of a shared machine belongs to. A Gateway's own listeners go before what
-/// ListenerSets add, which make no claim.
-fn other_owner(reader: &Reader<'_>, fleet: FleetId, protocol: PortProtocol, port: u16) -> Option<Arc<str>> {
+/// The Gateway of another fleet that a port of a shared machine belongs to, and why. A Gateway's own listeners go before
+/// what ListenerSets add, which make no claim.
+fn other_owner(
+    reader: &Reader<'_>,
+    fleet: FleetId,
+    protocol: PortProtocol,
+    port: u16,
+) -> Option<(String, &'static str)> {
     if reader.settings().platform != Platform::Host {
         return None;
     }
-    let claims = reader.port_claims(protocol, port).iter();
-    let claimants = claims.filter_map(|(fleet, gateway)| {
-        let seniority = Seniority::of(&reader.gateway_object(*gateway)?.metadata);
-        Some((seniority, *fleet))
-    });
-    let (oldest, owner) = claimants.min_by(|(a, _), (b, _)| a.cmp(b))?;
-    (owner != fleet).then(|| format!("{}/{}", oldest.namespace, oldest.name).into())
+    let claimants = || {
+        let claims = reader.port_claims(protocol, port).iter();
+        claims.filter_map(|(fleet, gateway)| {
+            let seniority = Seniority::of(&reader.gateway_object(*gateway)?.metadata);
+            Some((seniority, *fleet))
+        })
+    };
+    let (first, owner) = claimants().min_by(|(a, _), (b, _)| a.cmp(b))?;
+    if owner == fleet {
+        return None;
+    }
+    // Files seldom say how old an object is.
+    let is_of_age = claimants().any(|(own, of)| of == fleet && own.created == first.created);
+    let why = match is_of_age {
+        true => "the first by name of those of one age that name it",
+        false => "the oldest that names it",
+    };
+    Some((format!("{}/{}", first.namespace, first.name), why))
 }
