@@ -95,7 +95,7 @@ fn modules(component: &str) -> &'static [&'static str] {
         "gateway-api" => &["edge_translate", "edge_runtime::world", "edge_runtime::status"],
         "xds-translator" => &["edge_xds", "edge_runtime::world"],
         "xds-server" | "xds" => &["edge_runtime::xds_server"],
-        "infrastructure" => &["edge_runtime::infra", "edge_runtime::cluster_infra"],
+        "infrastructure" => &["edge_runtime::host_infra", "edge_runtime::cluster_infra"],
         // The rate limit service is no part of standalone mode.
         _ => &[],
     }
@@ -140,6 +140,28 @@ mod tests {
     }
 
     #[test]
+    fn components_stand_for_modules_that_are_there() {
+        let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        for component in [
+            "provider",
+            "gateway-api",
+            "xds-translator",
+            "xds-server",
+            "infrastructure",
+        ] {
+            for module in modules(component)
+                .iter()
+                .filter_map(|name| name.strip_prefix("edge_runtime::"))
+            {
+                assert!(
+                    source.join(module).with_extension("rs").is_file(),
+                    "{component}: {module}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn components_become_modules() {
         let levels = [
             ("default", "error"),
@@ -157,8 +179,8 @@ mod tests {
         });
         assert_eq!(
             text,
-            "warn,kube_client=off,kube_runtime=off,edge_runtime=error,edgegateway=error,edge_runtime::infra=off,\
-             edge_runtime::cluster_infra=off,edge_runtime::provider=debug,edge_runtime::watch=debug,\
+            "warn,kube_client=off,kube_runtime=off,notify=error,edge_runtime=error,edgegateway=error,\
+             edge_runtime::host_infra=off,edge_runtime::cluster_infra=off,edge_runtime::provider=debug,edge_runtime::watch=debug,\
              edge_runtime::cluster=debug,\
              edge_runtime::xds_server=error"
         );

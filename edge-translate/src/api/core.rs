@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::Text;
 use crate::api::meta::Metadata;
 use crate::api::string_map::StringMap;
-use crate::api::text::{is_default, open_enum};
+use crate::api::text::{IntOrText, is_default, open_enum};
 
 /// A name and ports for a set of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,9 @@ pub struct ServicePort {
     pub app_protocol: Option<Text>,
     /// Port that clients use.
     pub port: u16,
+    /// Port of the pods; absent means the same. Translation goes by EndpointSlices, and who makes up missing ones by this.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub target_port: Option<IntOrText>,
 }
 
 open_enum! {

@@ -45,7 +45,7 @@ const SILENT: &[(&str, &[&str])] = &[
             "sessionAffinityConfig",
         ],
     ),
-    ("ServicePort", &["nodePort", "targetPort"]),
+    ("ServicePort", &["nodePort"]),
     ("ServiceImport", &["status"]),
     (
         "ServiceImportSpec",
