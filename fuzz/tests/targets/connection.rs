@@ -59,7 +59,7 @@ fn proxy_header() {
 }
 
 /// An IPv4 address stays one, in whichever family it is written.
-fn canonical(ends: proxy_protocol::Ends) -> [(std::net::IpAddr, u16); 2] {
+fn canonical(ends: proxy_protocol::Addresses) -> [(std::net::IpAddr, u16); 2] {
     [ends.client, ends.local].map(|end| (end.ip().to_canonical(), end.port()))
 }
 

@@ -62,7 +62,7 @@ fn compile(context: &mut Context, kind: ResourceType, bytes: &[u8]) -> bool {
                 assignment: &assignment,
                 resolved: None,
                 previous: None,
-                terms: &Default::default(),
+                lb_settings: &Default::default(),
                 sockets: &[],
                 checks: Default::default(),
             };
