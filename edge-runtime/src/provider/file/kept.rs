@@ -227,12 +227,12 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&rig.kept.place(&path)), 0o600, "it may hold a key");
         assert_eq!(mode(rig.kept.place(&path).parent().unwrap()), 0o700);
-        assert_eq!(rig.kept.below(&rig.folder.path().join("in")), [path.clone()]);
+        assert_eq!(rig.kept.below(&rig.folder.path().join("in")), [&*path]);
         let (other, stamp) = rig.write("in/b.yaml", "two");
         rig.kept.keep(&other, stamp).unwrap();
         rig.kept.forget(&path);
         assert_eq!(rig.kept.text(&path), None);
-        assert_eq!(rig.kept.below(rig.folder.path()), [other.clone()]);
+        assert_eq!(rig.kept.below(rig.folder.path()), [&*other]);
         rig.kept.retain([].into_iter());
         assert_eq!(rig.kept.text(&other), None);
         assert_eq!(
