@@ -48,6 +48,7 @@ impl Executor for Threads {
         1
     }
 
+    #[allow(clippy::disallowed_methods, reason = "threads are what it is about")]
     fn run(&self, count: usize, job: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {

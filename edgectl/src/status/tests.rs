@@ -114,7 +114,7 @@ g                  Programmed     True      Programmed
   listener https   ResolvedRefs   False     InvalidCertificateRef
                    Programmed     False     Invalid
 ";
-    assert_eq!(render(&args("gateway"), &[gateway.clone()]), expected);
+    assert_eq!(render(&args("gateway"), std::slice::from_ref(&gateway)), expected);
     assert_eq!(
         render(&args("gateway -q"), &[gateway]).lines().count(),
         2,
