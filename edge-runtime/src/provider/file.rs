@@ -82,17 +82,8 @@ pub async fn run(
         let is_new = folders.follow(&look.listing.folders);
         report(&findings, &look, &folders, &judgement);
         patience.note_emptied(std::mem::take(&mut look.emptied), Instant::now());
-        let changes = std::mem::take(&mut look.changes);
-        if !changes.is_empty() {
-            tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
-            let batch = Batch {
-                changes,
-                places: std::mem::take(&mut look.places),
-                since,
-            };
-            if world.send(Input::Batch(batch)).await.is_err() {
-                return;
-            }
+        if tell(&world, &mut look, since).await.is_err() {
+            return;
         }
         let coverage = look.coverage();
         if told.replace(coverage) != Some(coverage) && world.send(Input::Synced(NAME, coverage)).await.is_err() {
@@ -141,6 +132,25 @@ pub async fn run(
             break;
         }
     }
+}
+
+/// Tells the world what a look has found. An error: nobody listens any more.
+async fn tell(
+    world: &mpsc::Sender<Input>,
+    look: &mut Look,
+    since: Instant,
+) -> Result<(), mpsc::error::SendError<Input>> {
+    let changes = std::mem::take(&mut look.changes);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
+    let batch = Batch {
+        changes,
+        places: std::mem::take(&mut look.places),
+        since,
+    };
+    world.send(Input::Batch(batch)).await
 }
 
 /// Whether an event at a path can mean something: it lies below a watched path, or below what a link leads to, or leads to
