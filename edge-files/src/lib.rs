@@ -48,9 +48,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Whether it is one of the same file, whatever it holds and is called.
-    pub fn is_of_file(&self, other: &Self) -> bool {
-        self.id == other.id
+    /// Whether both are of one file to which nobody has written in between, whatever it is called. Its number alone
+    /// doesn't tell: systems give that of a removed file to the next one.
+    pub fn is_of_same_text(&self, other: &Self) -> bool {
+        (self.id, self.len, self.modified) == (other.id, other.len, other.modified)
     }
 
     /// That of a file, by what the system says of it.
@@ -308,6 +309,21 @@ mod tests {
             .keys()
             .map(|path| path.strip_prefix(below).unwrap().display().to_string())
             .collect()
+    }
+
+    #[test]
+    fn a_renamed_file_is_known_and_one_that_was_written_to_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("a.yaml"), folder.path().join("b.yaml"));
+        let stamp = |path: &Path| Stamp::of(&fs::metadata(path).unwrap());
+        fs::write(&from, "one").unwrap();
+        let before = stamp(&from);
+        fs::rename(&from, &to).unwrap();
+        assert!(stamp(&to).is_of_same_text(&before));
+        fs::write(&to, "three").unwrap();
+        assert!(!stamp(&to).is_of_same_text(&before), "the number is the same");
+        fs::write(&from, "one").unwrap();
+        assert!(!stamp(&from).is_of_same_text(&before), "the text is the same");
     }
 
     #[test]

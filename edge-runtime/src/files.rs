@@ -2,10 +2,13 @@
 
 use std::{fs, io, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
+/// What stands behind the name of a file that isn't whole yet.
+pub(crate) const PARTIAL: &str = ".partial";
+
 /// Puts a new file with these permissions in the place of the old one, by a rename. Its folder must be there.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
+    partial.push(PARTIAL);
     let partial = Path::new(&partial);
     // A leftover of an interrupted run would keep its own permissions.
     match fs::remove_file(partial) {

@@ -18,6 +18,8 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+/// How long it may take from the end of those who feed a task to its own stop.
+const STOPPING: Duration = Duration::from_secs(120);
 /// The first and the longest pause before a task that failed begins again.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
@@ -181,8 +183,8 @@ impl Task {
             {
                 std::panic::resume_unwind(panic);
             }
-            // Its input ends with those who feed it, and they are asked to stop before.
-            stop.requested().await;
+            // Its input ends with those who feed it, and they are asked to stop before. Without that, it has failed.
+            let _ = time::timeout(STOPPING, stop.requested()).await;
         })
     }
 

@@ -192,9 +192,9 @@ impl FolderWatch {
 }
 
 /// What tells a folder from another of the same path: device and number. None where there is no folder.
-type Identity = Option<(u64, u64)>;
+pub(crate) type Identity = Option<(u64, u64)>;
 
-fn identity(folder: &Path) -> Identity {
+pub(crate) fn identity(folder: &Path) -> Identity {
     let metadata = fs::metadata(folder).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }

@@ -515,7 +515,7 @@ async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
     let (mounted, away) = (place.folder.path().join("gateway.d"), place.folder.path().join("away"));
     fs::rename(&mounted, &away).unwrap();
     // It may have been killed before it made one.
-    let _ = fs::remove_dir_all(place.folder.path().join(".local/state/edge-gateway/kept"));
+    let _ = fs::remove_dir_all(place.folder.path().join(".local/state/edge-gateway/.kept"));
     let mut server = place.start().await;
     place
         .log_says("no Gateway makes this fleet, but not all resources can be read; its proxy goes on")

@@ -131,8 +131,8 @@ fn render(args: &StatusArgs, objects: &[Value]) -> String {
             for row in rows(family, object, args.quiet) {
                 let blank = vec![String::new(); identity.len()];
                 let mut cells = std::mem::replace(&mut identity, blank);
-                // A listener is named in the column of its object, below that.
-                if let Some(name) = cells.last_mut().filter(|name| name.is_empty()) {
+                // A listener is named in the column of its object, below that or behind it.
+                if let Some(name) = cells.last_mut() {
                     name.push_str(&row.part);
                 }
                 cells.extend(statement(args, family, row));

@@ -182,7 +182,12 @@ fn report(findings: &watch::Sender<Findings>, look: &Look, folders: &FolderWatch
                 .map(|finding| Arc::clone(&finding.file))
                 .collect()
         };
-        for file in files(known).difference(&files(&all)) {
+        // Of what is gone, nothing has become good.
+        let is_there = |file: &&Arc<str>| {
+            let path = Path::new(&***file);
+            look.listing.files.contains_key(path) || look.listing.folders.contains(path)
+        };
+        for file in files(known).difference(&files(&all)).filter(is_there) {
             tracing::info!("{file}: all right again");
         }
         for finding in all.iter().filter(|finding| !known.contains(finding)) {

@@ -143,7 +143,7 @@ impl Running {
             // The next controller may write now.
             drop(state);
         });
-        let kept = Kept::in_folder(standalone.folders.state_home.join("kept"));
+        let kept = Kept::below_state(&standalone.folders.state_home);
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, kept, inputs, found, stop)
         });

@@ -129,9 +129,18 @@ pub(crate) fn nearest(written: &str, fields: &'static [&'static str]) -> Option<
         .map(|(_, field)| field)
 }
 
+/// Kinds of others in our groups that are named much like ours.
+const NAMESAKES: [(&str, &str); 2] = [
+    ("gateway.networking.k8s.io", "BackendLBPolicy"),
+    ("multicluster.x-k8s.io", "ServiceExport"),
+];
+
 /// The kind of ours that somebody most likely meant by one that isn't: its name in our group with a slip, or in a group
 /// with one. Others have kinds of the same names in groups of their own.
 pub(crate) fn meant_kind(group: &str, kind: &str) -> Option<Kind> {
+    if NAMESAKES.contains(&(group, kind)) {
+        return None;
+    }
     let lower = kind.to_ascii_lowercase();
     let slips = |known: &Kind| {
         let name = known.as_str().to_ascii_lowercase();

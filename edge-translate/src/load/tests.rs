@@ -258,6 +258,8 @@ fn unknown_kinds_are_named() {
             "2:7: warning",
         ),
         ("apps/v1", "Deployment", "2:7: warning"),
+        ("multicluster.x-k8s.io/v1alpha1", "ServiceExport", "2:7: warning"),
+        ("gateway.networking.k8s.io/v1alpha2", "BackendLBPolicy", "2:7: warning"),
         ("gateway.edge/v1alpha1", "EdgeGateway", "--config-path"),
     ];
     for (version, kind, expected) in cases {

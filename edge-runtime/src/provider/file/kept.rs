@@ -4,21 +4,24 @@
 //! know nothing of that: a route in it would be gone, and a guard would no longer stand before what it guards, though
 //! the proxy that is taken over serves by both. So there is a copy of each file below the state folder, under the path
 //! that it has, which is read where the file itself can't be. A copy is made only where nothing of what is in force
-//! comes from a text before, by a rename, and carries the time of its file: unchanged files aren't copied again.
+//! comes from a text before, and only where it is another than the one that is there.
 
+use crate::files;
 use edge_files::Stamp;
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs::{self, DirBuilder, File},
+    io::{self, Read as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Component, Path, PathBuf},
 };
 
 /// Copies may hold keys, as their files do.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// Beside the copies from a watched folder: the device that it was on. Its name is hidden, as that of no resource is.
+/// The folder of copies, beside the status document. Its name is hidden: whoever watches the state folder doesn't read them.
+const FOLDER: &str = ".kept";
+/// Beside the copies from a watched folder: the device that it was on.
 const DEVICE: &str = ".device";
 
 /// The copies.
@@ -28,9 +31,11 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Copies in this folder, which needn't be there.
-    pub fn in_folder(folder: PathBuf) -> Self {
-        Self { folder }
+    /// Copies below a state folder. There needn't be any.
+    pub fn below_state(state_home: &Path) -> Self {
+        Self {
+            folder: state_home.join(FOLDER),
+        }
     }
 
     /// What a file held when it could be read whole.
@@ -42,44 +47,29 @@ impl Kept {
     pub(super) fn below(&self, folder: &Path) -> Vec<PathBuf> {
         let place = self.place(folder);
         let files = files_below(&place);
-        let inside = files.iter().filter_map(|file| file.strip_prefix(&place).ok());
+        let copies = files.iter().filter(|file| is_copy(file));
+        let inside = copies.filter_map(|file| file.strip_prefix(&place).ok());
         inside.map(|rest| folder.join(rest)).collect()
     }
 
-    /// Copies a file that was read in this version, unless the copy is of the same version. Does nothing where the file
-    /// is another by now: it will be read again.
+    /// Copies a file that was read in this version, unless there is the same copy. Does nothing where the file is another
+    /// by now: it will be read again.
     pub(super) fn keep(&self, path: &Path, stamp: Stamp) -> io::Result<()> {
         let place = self.place(path);
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        let time = metadata.modified()?;
-        let is_same = |copy: fs::Metadata| copy.len() == metadata.len() && copy.modified().ok() == Some(time);
-        if Stamp::of(&metadata) != stamp || fs::metadata(&place).is_ok_and(is_same) {
+        let (mut file, mut text) = (File::open(path)?, Vec::new());
+        file.read_to_end(&mut text)?;
+        let is_current = Stamp::of(&file.metadata()?) == stamp;
+        if !is_current || fs::read(&place).is_ok_and(|kept| kept == text) {
             return Ok(());
         }
         self.make_room(&place)?;
-        let partial = hidden(&place);
-        let mut copy = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(FILE_MODE)
-            .open(&partial)?;
-        let copied = io::copy(&mut file, &mut copy).and_then(|_| copy.set_modified(time));
-        let is_unchanged = || file.metadata().is_ok_and(|now| Stamp::of(&now) == stamp);
-        match copied {
-            Ok(()) if is_unchanged() => fs::rename(&partial, &place),
-            other => {
-                // Half a copy helps nobody, least of all where there is no room.
-                let _ = fs::remove_file(&partial);
-                other
-            }
-        }
+        files::replace(&place, &text, FILE_MODE)
     }
 
-    /// Forgets all copies but those of these files.
-    pub(super) fn retain<'a>(&self, known: impl Iterator<Item = &'a Path>) {
-        let places: BTreeSet<PathBuf> = known.map(|path| self.place(path)).collect();
+    /// Forgets all copies but those of these files, and what isn't known of these folders.
+    pub(super) fn retain<'a>(&self, files: impl Iterator<Item = &'a Path>, folders: impl Iterator<Item = &'a Path>) {
+        let files = files.map(|path| self.place(path));
+        let places: BTreeSet<PathBuf> = files.chain(folders.map(|path| self.place(path).join(DEVICE))).collect();
         for copy in files_below(&self.folder).iter().filter(|copy| !places.contains(*copy)) {
             self.remove(copy);
         }
@@ -113,7 +103,7 @@ impl Kept {
         }
         let file = self.place(folder).join(DEVICE);
         self.make_room(&file)?;
-        crate::files::replace(&file, format!("{device}\n").as_bytes(), FILE_MODE)
+        files::replace(&file, format!("{device}\n").as_bytes(), FILE_MODE)
     }
 
     /// Where the copy of a file is. A path is taken as it is written: it is a name here.
@@ -165,25 +155,22 @@ impl Kept {
     }
 }
 
-/// The name of a copy that isn't whole yet.
-fn hidden(place: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(place.file_name().unwrap_or_default());
-    name.push(".partial");
-    place.with_file_name(name)
+/// Whether a file is the whole copy of one: what is written in between and beside has other names.
+fn is_copy(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    name != DEVICE.as_bytes() && !name.ends_with(files::PARTIAL.as_bytes())
 }
 
-/// All copies below a folder.
+/// All files below a folder.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         // One that isn't there holds nothing.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                Ok(kind) if kind.is_file() && !is_hidden => files.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
                 _ => {}
             }
         }
@@ -205,7 +192,7 @@ mod tests {
     impl Rig {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let kept = Kept::in_folder(folder.path().join("kept"));
+            let kept = Kept::below_state(folder.path());
             Self { folder, kept }
         }
 
@@ -233,7 +220,10 @@ mod tests {
         rig.kept.forget(&path);
         assert_eq!(rig.kept.text(&path), None);
         assert_eq!(rig.kept.below(rig.folder.path()), [&*other]);
-        rig.kept.retain([].into_iter());
+        rig.kept.note_device(rig.folder.path(), 7).unwrap();
+        fs::write(rig.kept.place(&other).with_extension("yaml.partial"), "half").unwrap();
+        assert_eq!(rig.kept.below(rig.folder.path()), [&*other], "half a copy is none");
+        rig.kept.retain([].into_iter(), [].into_iter());
         assert_eq!(rig.kept.text(&other), None);
         assert_eq!(
             fs::read_dir(&rig.kept.folder).unwrap().count(),
@@ -247,9 +237,18 @@ mod tests {
         let rig = Rig::new();
         let (path, stamp) = rig.write("a.yaml", "one");
         rig.kept.keep(&path, stamp).unwrap();
-        rig.write("a.yaml", "another");
+        let (_, other) = rig.write("a.yaml", "two");
         rig.kept.keep(&path, stamp).unwrap();
         assert_eq!(rig.kept.text(&path).as_deref(), Some("one"));
+        // Whatever its time says: archives and stores have files of one time.
+        File::open(&path)
+            .unwrap()
+            .set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
+        rig.kept.keep(&path, other).unwrap();
+        assert_eq!(rig.kept.text(&path).as_deref(), Some("one"), "it was touched since");
+        rig.kept.keep(&path, Stamp::of(&fs::metadata(&path).unwrap())).unwrap();
+        assert_eq!(rig.kept.text(&path).as_deref(), Some("two"));
     }
 
     #[test]
@@ -269,12 +268,12 @@ mod tests {
 
     #[test]
     fn paths_never_lead_out_of_the_folder() {
-        let kept = Kept::in_folder("/state/kept".into());
+        let kept = Kept::below_state(Path::new("/state"));
         for (path, place) in [
-            ("/etc/gw/a.yaml", "/state/kept/etc/gw/a.yaml"),
-            ("/etc/gw/../a.yaml", "/state/kept/etc/a.yaml"),
-            ("../../../a.yaml", "/state/kept/a.yaml"),
-            ("./gw/./a.yaml", "/state/kept/gw/a.yaml"),
+            ("/etc/gw/a.yaml", "/state/.kept/etc/gw/a.yaml"),
+            ("/etc/gw/../a.yaml", "/state/.kept/etc/a.yaml"),
+            ("../../../a.yaml", "/state/.kept/a.yaml"),
+            ("./gw/./a.yaml", "/state/.kept/gw/a.yaml"),
         ] {
             assert_eq!(kept.place(Path::new(path)), Path::new(place));
         }

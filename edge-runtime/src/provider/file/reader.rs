@@ -8,7 +8,7 @@ use super::{
 use crate::{
     error::describe,
     state::{Coverage, SourceLocation},
-    watch::{Removals, Waits},
+    watch::{Removals, Waits, identity},
 };
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
@@ -53,7 +53,7 @@ struct Copies {
     gone: BTreeSet<PathBuf>,
     /// Whether those of a controller before were looked through for what has gone since.
     are_sorted: bool,
-    /// Whether the last one could be made.
+    /// Whether some of the last ones couldn't be made, which is told once.
     fail: bool,
 }
 
@@ -114,7 +114,7 @@ impl Reader {
 
     /// Lists everything and reads what changed. Takes a thread's time, hence by value: it runs on one of its own.
     pub(super) fn look(mut self, roots: &[PathBuf], waits: &Waits) -> (Self, Look) {
-        let mut listing = list(roots);
+        let mut listing = list_at_rest(roots);
         self.keep_vanished(roots, &mut listing);
         self.recall_unlisted(&listing);
         let listed: BTreeSet<PathBuf> = listing.files.keys().cloned().collect();
@@ -132,6 +132,10 @@ impl Reader {
         for (path, stamp) in &listing.files {
             if self.read.get(path) == Some(stamp) || waits.is_written(path) {
                 continue;
+            }
+            if stamp.len == 0 {
+                // Whoever saves by truncating first may do so at the start, too.
+                self.recall(path);
             }
             if stamp.len == 0 && self.table.holds_something(path) && !waits.empty.contains(path) {
                 emptied.insert(path.clone());
@@ -177,7 +181,7 @@ impl Reader {
             .collect();
         for from in vanished {
             let Some(old) = self.read.get(&from) else { continue };
-            let Some(at) = new.iter().position(|(_, stamp)| stamp.is_of_file(old)) else {
+            let Some(at) = new.iter().position(|(_, stamp)| stamp.is_of_same_text(old)) else {
                 continue;
             };
             let (to, _) = new.swap_remove(at);
@@ -195,11 +199,17 @@ impl Reader {
     fn keep_vanished(&mut self, roots: &[PathBuf], listing: &mut Listing) {
         self.folders.retain(|folder, _| roots.contains(folder));
         for root in roots {
-            let before = self.folders.get(root).copied().or_else(|| self.kept.device(root));
+            let is_held = self.holds_below(root);
+            let before = self.folders.get(root).copied();
+            let before = before.or_else(|| self.kept.device(root).filter(|_| is_held));
             // It may be named by a link, or with dots in it.
             let is_there = root.canonicalize().is_ok_and(|real| listing.folders.contains(&real));
             let problem = match (before, fs::metadata(root)) {
-                (Some(before), Ok(now)) if is_there && before != now.dev() && is_empty(root) => UNMOUNTED,
+                (_, Ok(now)) if !now.is_dir() => {
+                    self.folders.remove(root);
+                    continue;
+                }
+                (Some(before), Ok(now)) if is_there && is_held && before != now.dev() && is_empty(root) => UNMOUNTED,
                 (_, Ok(now)) if is_there => {
                     self.folders.insert(root.clone(), now.dev());
                     continue;
@@ -213,11 +223,17 @@ impl Reader {
         }
     }
 
-    /// What lies below a path that can't be listed is in force as it was kept, where this controller never saw it.
+    /// Whether something below a folder is in force, or was.
+    fn holds_below(&self, folder: &Path) -> bool {
+        self.table.paths().any(|path| path.starts_with(folder)) || !self.kept.below(folder).is_empty()
+    }
+
+    /// What lies at or below a path that can't be listed is in force as it was kept, where this controller never saw it.
     fn recall_unlisted(&mut self, listing: &Listing) {
         self.recalled.retain(|path| listing.unreadable.contains(path));
         for unlisted in &listing.unreadable {
             if self.recalled.insert(unlisted.clone()) {
+                self.recall(unlisted);
                 for path in self.kept.below(unlisted) {
                     self.recall(&path);
                 }
@@ -260,16 +276,24 @@ impl Reader {
             self.kept.forget(path);
         }
         if !std::mem::replace(are_sorted, true) {
-            self.kept.retain(self.table.paths());
+            let folders = self.folders.keys().map(PathBuf::as_path);
+            self.kept.retain(self.table.paths(), folders);
         }
-        let files = due.iter().map(|(path, stamp)| self.kept.keep(path, *stamp));
-        let devices = self
-            .folders
-            .iter()
-            .map(|(folder, device)| self.kept.note_device(folder, *device));
-        // A file that is gone again is none to keep.
-        let is_failure = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
-        let failure = files.chain(devices).filter_map(Result::err).find(is_failure);
+        let mut failure = None;
+        for (path, stamp) in due {
+            match self.kept.keep(&path, stamp) {
+                // It is gone again.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    failure = failure.or(Some(error));
+                    self.copies.due.insert(path, stamp);
+                }
+                Ok(()) => {}
+            }
+        }
+        for (folder, device) in &self.folders {
+            failure = failure.or(self.kept.note_device(folder, *device).err());
+        }
         if let Some(error) = &failure
             && !self.copies.fail
         {
@@ -326,6 +350,20 @@ impl Reader {
     fn fail(&mut self, path: &Path, problem: &str) {
         self.recall(path);
         self.table.fail(path, problem);
+    }
+}
+
+/// Lists what is there, again where something is mounted meanwhile: half of it would be the folder below.
+fn list_at_rest(roots: &[PathBuf]) -> Listing {
+    let identities = || roots.iter().map(|root| identity(root)).collect::<Vec<_>>();
+    let mut before = identities();
+    loop {
+        let listing = list(roots);
+        let now = identities();
+        if now == before {
+            return listing;
+        }
+        before = now;
     }
 }
 

@@ -55,7 +55,7 @@ impl Rig {
         });
         let (sender, world) = mpsc::channel(16);
         let (found, findings) = watch::channel(Findings::default());
-        let kept = Kept::in_folder(state.path().join("kept"));
+        let kept = Kept::below_state(state.path());
         let task = Task::spawn("files", |stop| run(receiver, kept, sender, found, stop));
         let mut rig = Self {
             folder,
@@ -107,7 +107,7 @@ impl Rig {
     }
 
     fn kept(&self) -> Kept {
-        Kept::in_folder(self.state.path().join("kept"))
+        Kept::below_state(self.state.path())
     }
 
     /// Waits until of these files, and of no others, there are copies of what they hold.
@@ -382,7 +382,7 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
         ..Waits::default()
     };
     write("a.yaml", &service("guard"));
-    let reader = Reader::new(Kept::in_folder(folder.path().join(".kept")));
+    let reader = Reader::new(Kept::below_state(folder.path()));
     let (reader, look) = reader.look(&roots, &Waits::default());
     assert_eq!(look.changes.len(), 1);
     // A checkout removes it here, is looked at, and brings it there.
@@ -466,6 +466,46 @@ async fn an_empty_folder_of_another_device_is_taken_for_one_that_is_not_mounted(
     assert_eq!(rig.coverage, Some(Coverage::Partial));
     rig.write("README", "Nothing is to be here.\n");
     rig.expect(&[]).await;
+    // Of one that held nothing, nothing is missing.
+    let kept = rig.kept();
+    let rig = rig
+        .restart(|folder| {
+            fs::remove_file(folder.join("README")).unwrap();
+            kept.note_device(folder, u64::MAX).unwrap();
+        })
+        .await;
+    assert_eq!(rig.coverage, Some(Coverage::Whole));
+}
+
+#[test]
+fn a_file_that_cannot_be_kept_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    // With what stands behind a name while it is written, this is longer than a name may be.
+    let long = format!("a{}.yaml", "a".repeat(248));
+    for (name, service_name) in [(&*long, "a"), ("z.yaml", "z")] {
+        fs::write(folder.path().join(name), service(service_name)).unwrap();
+    }
+    let kept = Kept::below_state(folder.path());
+    let (reader, _) = Reader::new(kept.clone()).look(&[folder.path().to_owned()], &Waits::default());
+    let _ = reader.keep();
+    assert_eq!(kept.below(folder.path()), [folder.path().join("z.yaml")]);
+}
+
+#[tokio::test]
+async fn what_was_emptied_before_the_start_is_waited_for() {
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("a.yaml"), service("a")).unwrap();
+        fs::write(folder.join("b.yaml"), service("b")).unwrap();
+        vec![folder.join("a.yaml"), folder.to_owned()]
+    })
+    .await;
+    rig.expect(&["a", "b"]).await;
+    rig.expect_kept(&["a.yaml", "b.yaml"]).await;
+    let mut rig = rig
+        .restart(|folder| fs::write(folder.join("a.yaml"), "").unwrap())
+        .await;
+    assert!(rig.known.iter().map(String::as_str).eq(["a", "b"]), "{:?}", rig.known);
+    rig.expect(&["b"]).await;
 }
 
 #[tokio::test]
@@ -515,7 +555,7 @@ fn what_could_not_be_read_is_tried_again() {
     // Reading the beginning of one's own memory is an error of the device.
     symlink("/proc/self/mem", folder.path().join("a.yaml")).unwrap();
     let roots = [folder.path().to_owned()];
-    let (reader, look) = Reader::new(Kept::in_folder(folder.path().join("kept"))).look(&roots, &Waits::default());
+    let (reader, look) = Reader::new(Kept::below_state(folder.path())).look(&roots, &Waits::default());
     assert!(
         look.findings[0].message.contains("it can't be read"),
         "{:?}",
