@@ -2,23 +2,28 @@
 
 use std::time::SystemTime;
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, date};
 use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
 
-/// A point in time, the epoch for one that no calendar has.
-fn timestamp(time: SystemTime) -> Timestamp {
-    Timestamp::try_from(time).unwrap_or_default()
-}
+/// The beginning of all times here.
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// What calendar and clock show at a time.
 pub(crate) fn utc(time: SystemTime) -> DateTime {
-    Offset::UTC.to_datetime(timestamp(time))
+    match Timestamp::try_from(time) {
+        Ok(timestamp) => Offset::UTC.to_datetime(timestamp),
+        // A timestamp ends a day before the calendar, and so before certificates that never expire (RFC 5280 §4.1.2.5).
+        Err(_) => {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            EPOCH.saturating_add(SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX))
+        }
+    }
 }
 
 /// `2026-11-21T12:00:00.000Z`, the default form of `%START_TIME%`.
 pub(crate) fn iso(time: SystemTime) -> String {
-    format!("{:.3}", timestamp(time))
+    format!("{:.3}Z", utc(time))
 }
 
 #[cfg(test)]
@@ -33,5 +38,6 @@ mod tests {
         assert_eq!(at(0, 0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(951_827_696, 999_999_999), "2000-02-29T12:34:56.999Z");
         assert_eq!(at(1_798_761_599, 7_000_000), "2026-12-31T23:59:59.007Z");
+        assert_eq!(at(253_402_300_799, 0), "9999-12-31T23:59:59.000Z", "never");
     }
 }

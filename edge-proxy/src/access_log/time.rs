@@ -73,6 +73,7 @@ mod tests {
         assert_eq!(at(951_827_696, 0, &date), "2000,02,29,060,Tue");
         assert_eq!(at(951_914_096, 0, &date), "2000,03,01,061,Wed");
         assert_eq!(at(1_798_761_599, 0, &date), "2026,12,31,365,Thu");
+        assert_eq!(at(253_402_300_799, 0, &date), "9999,12,31,365,Fri");
         let time = [
             Hour,
             comma(),
