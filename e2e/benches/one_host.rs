@@ -1,8 +1,8 @@
-//! What a request costs where one host has many routes, under the controller as it is: CPU of the proxy for a request to
-//! the last of them, once with each data plane. Stock Envoy tries routes one after the other, unless it is told them as a
-//! tree (edge-xds/src/lookup.rs). Beside them Envoy with a configuration of its own, as small as one can be: what it costs
-//! under the controller is compared with that. Prints a Markdown table; `cargo xtask bench host` builds the programs and
-//! runs this.
+//! What a request costs where one host has many routes, under the controller as it is: CPU of the proxy for a request
+//! to the last of them, once with each data plane. Stock Envoy tries routes one after the other, unless it is told them
+//! as a tree (edge-xds/src/lookup.rs). Beside them Envoy with a configuration of its own, as small as one can be: what
+//! it costs under the controller is compared with that. Prints a Markdown table; `cargo xtask bench host` builds the
+//! programs and runs this.
 
 use anyhow::{Context, Result, bail};
 use e2e::{

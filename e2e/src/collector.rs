@@ -1,4 +1,5 @@
-//! A service that gathers what proxies observe, down at HTTP/2: it keeps every message of every call (gRPC over HTTP/2).
+//! A service that gathers what proxies observe, down at HTTP/2: it keeps every message of every call (gRPC over
+//! HTTP/2).
 
 use anyhow::Result;
 use bytes::{Buf as _, Bytes, BytesMut};

@@ -16,7 +16,8 @@ pub struct Given {
 /// The group of kinds that cases make up, as users of extension services do.
 const MADE_UP: &str = "sample.example.com/";
 
-/// All objects of all cases that a cluster knows the kind of, but of topics that are about texts which can't be read, or have something wrong as texts.
+/// All objects of all cases that a cluster knows the kind of, but of topics that are about texts which can't be read,
+/// or have something wrong as texts.
 pub fn objects(without: &[&str]) -> Result<Vec<Given>> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
     let mut all = Vec::new();

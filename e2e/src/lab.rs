@@ -1,7 +1,7 @@
 //! A test's place in the test cluster: objects come and go as YAML, and what they shall say is awaited by watches.
 //!
-//! Tests of tier `cluster` run inside a lab (`e2e/kubelab`), where the API server, Services and pods can be reached. All
-//! tests of one target share a lab, so each has namespaces of its own and looks at no others.
+//! Tests of tier `cluster` run inside a lab (`e2e/kubelab`), where the API server, Services and pods can be reached.
+//! All tests of one target share a lab, so each has namespaces of its own and looks at no others.
 
 mod many;
 mod object;

@@ -17,7 +17,8 @@ pub mod traffic;
 pub mod usage;
 pub mod world;
 
-/// Makes two tests of each scenario, a function of the caller's module from a [`stack::DataPlane`] to a result: one a data plane.
+/// Makes two tests of each scenario, a function of the caller's module from a [`stack::DataPlane`] to a result: one a
+/// data plane.
 #[macro_export]
 macro_rules! with_each_data_plane {
     ($($scenario:ident,)+) => {

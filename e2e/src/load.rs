@@ -1,7 +1,7 @@
 //! Load generators and backends that cost little themselves: fixed bytes out, responses counted by their length.
 //!
-//! Closed loop: each connection, or stream, has one request in flight. Latencies are of the whole exchange. Neither side
-//! parses more than it must, so that the proxy between them is what a measurement sees.
+//! Closed loop: each connection, or stream, has one request in flight. Latencies are of the whole exchange. Neither
+//! side parses more than it must, so that the proxy between them is what a measurement sees.
 
 pub mod backend;
 pub mod handshakes;

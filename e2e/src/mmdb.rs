@@ -1,5 +1,5 @@
-//! Databases that tell where addresses are, in MaxMind's format: a search tree over the bits of addresses, the data that
-//! its leaves lead to, and a description of both. <https://maxmind.github.io/MaxMind-DB/>
+//! Databases that tell where addresses are, in MaxMind's format: a search tree over the bits of addresses, the data
+//! that its leaves lead to, and a description of both. <https://maxmind.github.io/MaxMind-DB/>
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};

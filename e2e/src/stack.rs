@@ -307,7 +307,8 @@ impl Stack {
         http::send(self.gateway(), request)
     }
 
-    /// Sends a request until the answer is as wanted, and gives that answer. Workers of a proxy take an edit one by one.
+    /// Sends a request until the answer is as wanted, and gives that answer. Workers of a proxy take an edit one by
+    /// one.
     pub fn ask_until(
         &self,
         what: &str,

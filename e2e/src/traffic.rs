@@ -131,7 +131,8 @@ impl Drop for Traffic {
     }
 }
 
-/// Who asks one thing after the other, over a connection that is kept as long as the other side doesn't announce its end.
+/// Who asks one thing after the other, over a connection that is kept as long as the other side doesn't announce its
+/// end.
 #[derive(Debug)]
 pub struct Client {
     address: SocketAddr,

@@ -1,5 +1,5 @@
-//! Stock Envoy is told a large virtual host as a matcher, not as a list, and both mean the same to it: one process serves
-//! the same host in both forms, and each request must be answered alike.
+//! Stock Envoy is told a large virtual host as a matcher, not as a list, and both mean the same to it: one process
+//! serves the same host in both forms, and each request must be answered alike.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! What a controller's configuration file says in the words of an EdgeProxy: all of one in `edgeProxy`, and what the service of
-//! rate limits runs as. No API server sees the file, so that what it would refuse of an EdgeProxy must be refused here.
+//! What a controller's configuration file says in the words of an EdgeProxy: all of one in `edgeProxy`, and what the
+//! service of rate limits runs as. No API server sees the file, so that what it would refuse of an EdgeProxy must be
+//! refused here.
 
 use crate::{
     definition::{Catalogue, Channel},
@@ -43,12 +44,12 @@ const RATE_LIMITS: [Part; 3] = [
     },
 ];
 
-/// Reads a configuration file as the controller does, or says everything that is wrong with it: what it can't hold, and what an
-/// API server would refuse if it stood in an EdgeProxy. `remarks` are those of whoever runs by it.
+/// Reads a configuration file as the controller does, or says everything that is wrong with it: what it can't hold, and
+/// what an API server would refuse if it stood in an EdgeProxy. `remarks` are those of whoever runs by it.
 ///
 /// # Errors
-/// Everything that is wrong, each with its place. A file that says nothing is no configuration: whoever saves by truncating
-/// first is about to write, and nobody means the defaults by that.
+/// Everything that is wrong, each with its place. A file that says nothing is no configuration: whoever saves by
+/// truncating first is about to write, and nobody means the defaults by that.
 pub fn configuration(
     source: &Source<'_>,
     remarks: Remarks,

@@ -39,7 +39,8 @@ impl Rules {
             let value = value_at(object, &path);
             refusals.push(match (&error.kind, self.messages.get(&error.rule)) {
                 (ErrorKind::ValidationFailure, _) => Refusal::broken(&path, value, &error.message),
-                // A rule that asks for what isn't there is broken. What it wanted to say helps more than where it stopped.
+                // A rule that asks for what isn't there is broken. What it wanted to say helps more than where it
+                // stopped.
                 (_, message) => {
                     let message = message.unwrap_or(&error.message);
                     let kind = Value::from(type_of(value));

@@ -8,8 +8,8 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-/// The patterns of a schema, compiled. One that can't be compiled is matched by nothing: whoever wrote it wanted something to
-/// be refused.
+/// The patterns of a schema, compiled. One that can't be compiled is matched by nothing: whoever wrote it wanted
+/// something to be refused.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(BTreeMap<String, Option<Regex>>);
 

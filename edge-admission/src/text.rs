@@ -1,5 +1,5 @@
-//! Texts of resources, judged document by document. A document that was judged before costs a look at its hash: rules in
-//! CEL take half a millisecond an object, and an edit touches one of thousands.
+//! Texts of resources, judged document by document. A document that was judged before costs a look at its hash: rules
+//! in CEL take half a millisecond an object, and an edit touches one of thousands.
 
 use crate::{
     definition::{Catalogue, Channel},

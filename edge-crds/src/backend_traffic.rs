@@ -83,7 +83,8 @@ pub struct BackendTrafficPolicySpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.connect) || self.type == 'CONNECT'", "The connect configuration is only allowed when the type is CONNECT."))]
 pub struct ProtocolUpgradeConfig {
-    /// Name of the upgrade: websocket, CONNECT or another. Where CONNECT is the only one, nothing but tunnels is served.
+    /// Name of the upgrade: websocket, CONNECT or another. Where CONNECT is the only one, nothing but tunnels is
+    /// served.
     pub r#type: String,
     /// What becomes of CONNECT.
     pub connect: Option<ConnectConfig>,

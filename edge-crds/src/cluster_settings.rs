@@ -71,7 +71,8 @@ pub struct Retry {
     /// How often at most.
     #[schemars(range(min = 0), extend("default" = 2))]
     pub num_retries: Option<i32>,
-    /// How many tries each priority of endpoints gets before the next; when absent or 0 all go to the highest healthy one.
+    /// How many tries each priority of endpoints gets before the next; when absent or 0 all go to the highest healthy
+    /// one.
     pub num_attempts_per_priority: Option<i32>,
     /// What is tried again; connect-failure, refused-stream, unavailable, cancelled and status 503 when absent.
     pub retry_on: Option<RetryOn>,

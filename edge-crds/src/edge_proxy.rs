@@ -54,7 +54,8 @@ pub struct EdgeProxySpec {
     pub extra_args: Option<Vec<String>>,
     /// One fleet for all Gateways of the class; only on an EdgeProxy of a GatewayClass.
     pub merge_gateways: Option<bool>,
-    /// One cluster for a backend, however many routes use it; present, even empty, switches it on. Not with mergeGateways.
+    /// One cluster for a backend, however many routes use it; present, even empty, switches it on. Not with
+    /// mergeGateways.
     pub merge_backends: Option<MergeBackendsConfig>,
     /// How proxies drain.
     pub shutdown: Option<ShutdownConfig>,
@@ -78,7 +79,8 @@ pub struct EdgeProxySpec {
     /// Databases that turn addresses into places.
     #[serde(rename = "geoIP")]
     pub geo_ip: Option<EdgeProxyGeoIp>,
-    /// How this merges with less specific settings: those of the controller, of the class, of the Gateway. Replaces them when absent.
+    /// How this merges with less specific settings: those of the controller, of the class, of the Gateway. Replaces
+    /// them when absent.
     pub merge_type: Option<MergeType>,
 }
 

@@ -87,7 +87,8 @@ pub struct WasmCodeSource {
     pub http: Option<HttpWasmCodeSource>,
     /// An image of a registry.
     pub image: Option<ImageWasmCodeSource>,
-    /// When the module is fetched again, where no SHA-256 is given; IfNotPresent when absent, and Always for the tag latest.
+    /// When the module is fetched again, where no SHA-256 is given; IfNotPresent when absent, and Always for the tag
+    /// latest.
     pub pull_policy: Option<ImagePullPolicy>,
 }
 

@@ -15,8 +15,8 @@ shaped! {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct Empty {}
 
-/// A type of the cluster itself, without the descriptions of its fields: they are the cluster's documentation, and would
-/// be nine tenths of our definitions, which must fit into one request.
+/// A type of the cluster itself, without the descriptions of its fields: they are the cluster's documentation, and
+/// would be nine tenths of our definitions, which must fit into one request.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Core<T>(pub T);

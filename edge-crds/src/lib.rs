@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions of `gateway.edge`: descriptions, defaults, bounds, enums, CEL rules, printer columns.
 //!
-//! `cargo xtask gen` writes them as files, which the chart and `edgectl x install` carry. The types are the shape that a
-//! cluster checks and completes; what a resource means is read by those of `edge-translate`, which are open where these
-//! are strict, know no cluster and keep only what is read. A test holds the fields of both together.
+//! `cargo xtask gen` writes them as files, which the chart and `edgectl x install` carry. The types are the shape that
+//! a cluster checks and completes; what a resource means is read by those of `edge-translate`, which are open where
+//! these are strict, know no cluster and keep only what is read. A test holds the fields of both together.
 
 #![allow(
     unreachable_pub,

@@ -120,7 +120,8 @@ pub struct OutOfBandReporting {
     /// Port of the reports; that of the endpoint when absent.
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
-    /// Authority that is asked; when absent the host name of the endpoint, else its address, else the name of the cluster.
+    /// Authority that is asked; when absent the host name of the endpoint, else its address, else the name of the
+    /// cluster.
     #[schemars(length(min = 1, max = 259), regex(pattern = r"^[^\x00\n\r]*$"))]
     pub authority: Option<String>,
 }

@@ -21,7 +21,8 @@ pub struct BackendObjectReference {
     pub kind: Option<KindName>,
     /// Its name.
     pub name: ObjectName,
-    /// Its namespace; that of the referrer when absent. Another one must allow it by a ReferenceGrant, except to an EdgeProxy.
+    /// Its namespace; that of the referrer when absent. Another one must allow it by a ReferenceGrant, except to an
+    /// EdgeProxy.
     pub namespace: Option<NamespaceName>,
     /// Its port, which a Service needs.
     pub port: Option<PortNumber>,

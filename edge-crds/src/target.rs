@@ -32,7 +32,8 @@ pub struct TargetSelector {
     pub group: Option<Group>,
     /// Kind of the targets.
     pub kind: KindName,
-    /// Where targets are looked for; only in the namespace of the policy when absent. Other namespaces must allow it by a ReferenceGrant.
+    /// Where targets are looked for; only in the namespace of the policy when absent. Other namespaces must allow it by
+    /// a ReferenceGrant.
     pub namespaces: Option<TargetSelectorNamespaces>,
     /// Labels that a target has, all of them.
     pub match_labels: Option<BTreeMap<String, String>>,

@@ -1,8 +1,8 @@
 //! The messages of [Envoy's v3 API](https://www.envoyproxy.io/docs/envoy/latest/api-v3/api) that Edge Gateway speaks.
 //!
-//! What: types that `prost` encodes and decodes, one module a protobuf package, as in the crate `envoy-types`, of which this
-//! is a part (`cargo xtask gen` cuts it out). Packages that the workspace has no use for are left out. With the feature
-//! `grpc` there are clients and servers of the services too.
+//! What: types that `prost` encodes and decodes, one module a protobuf package, as in the crate `envoy-types`, of which
+//! this is a part (`cargo xtask gen` cuts it out). Packages that the workspace has no use for are left out. With the
+//! feature `grpc` there are clients and servers of the services too.
 //!
 //! Nothing here knows a socket or a file, so it compiles for any target. Where the definitions come from, and under
 //! which licences, stands in the README.

@@ -1,7 +1,7 @@
 //! Which files below a path hold resources: a walk that survives links, loops and things that aren't files.
 //!
-//! The controller and `edgectl x translate` both list with this, so that a folder means the same to both. What the files
-//! hold is read elsewhere.
+//! The controller and `edgectl x translate` both list with this, so that a folder means the same to both. What the
+//! files hold is read elsewhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

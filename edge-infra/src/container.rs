@@ -96,8 +96,8 @@ pub(crate) fn shutdown_manager(infra: &Infra, installation: &Installation, files
     manager
 }
 
-/// Where the shutdown manager writes that the proxy is drained, where a user says whom it runs as: the folder of its image
-/// belongs to [`USER`], and may be mounted to be read alone.
+/// Where the shutdown manager writes that the proxy is drained, where a user says whom it runs as: the folder of its
+/// image belongs to [`USER`], and may be mounted to be read alone.
 pub(crate) fn scratch(infra: &Infra) -> Option<Value> {
     let context = infra.proxy.cluster.workload.container.security_context.as_ref();
     context.map(|_| json!({"name": SCRATCH, "emptyDir": {}}))

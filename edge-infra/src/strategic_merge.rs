@@ -231,8 +231,9 @@ fn merge_by_key(
     Ok(ordered(original, &order, &before, Some(key)))
 }
 
-/// The element that a change is about which names a protocol: an API server tells ports of one number apart by it, where
-/// kubectl takes the first. None if that protocol isn't there: then the change gives one of the number another protocol.
+/// The element that a change is about which names a protocol: an API server tells ports of one number apart by it,
+/// where kubectl takes the first. None if that protocol isn't there: then the change gives one of the number another
+/// protocol.
 fn of_protocol(original: &[Value], change: &Object, key: &str) -> Option<usize> {
     let protocol = change.get("protocol")?;
     original.iter().position(|known| {

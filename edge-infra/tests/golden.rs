@@ -2,9 +2,9 @@
 //! that follow. Those of topic `rate-limit` are configuration files of a controller, and the objects those around the
 //! service of rate limits.
 //!
-//! `golden/plain/*` has all objects of a fleet, or of the service, that nobody customised, in `objects.yaml`. Every other case has, in
-//! `changes.yaml`, what a setting changes of them: for each kind the operations (RFC 6902) that lead from the plain
-//! object to this one, a new object as a whole, or the message with which the EdgeProxy is refused.
+//! `golden/plain/*` has all objects of a fleet, or of the service, that nobody customised, in `objects.yaml`. Every
+//! other case has, in `changes.yaml`, what a setting changes of them: for each kind the operations (RFC 6902) that lead
+//! from the plain object to this one, a new object as a whole, or the message with which the EdgeProxy is refused.
 //! `EDGE_UPDATE=1 cargo test -p edge-infra --test golden` writes the outputs anew; files of no case are an error.
 
 #![allow(

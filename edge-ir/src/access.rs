@@ -166,7 +166,8 @@ pub enum ClaimForm {
     List,
 }
 
-/// Requests that change something come from the site itself (OWASP: cross-site request forgery); others are answered 403.
+/// Requests that change something come from the site itself (OWASP: cross-site request forgery); others are answered
+/// 403.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteCheck {

@@ -393,8 +393,8 @@ pub enum HeaderMutation {
     RemoveMatching(TextMatcher),
 }
 
-/// How long requests and connections may take, and how many requests a connection may carry. Unset: without limit, where
-/// nothing else is said.
+/// How long requests and connections may take, and how many requests a connection may carry. Unset: without limit,
+/// where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientLimits {

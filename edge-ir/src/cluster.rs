@@ -215,8 +215,8 @@ pub enum ZoneRouting {
     PreferLocal(ZonePreference),
 }
 
-/// How far endpoints in the zone of the proxy come first. They get as many requests as they would if every zone sent its
-/// own to itself: a zone with few endpoints and many proxies leaves the rest to others.
+/// How far endpoints in the zone of the proxy come first. They get as many requests as they would if every zone sent
+/// its own to itself: a zone with few endpoints and many proxies leaves the rest to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZonePreference {

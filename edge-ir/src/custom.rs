@@ -4,7 +4,8 @@ use crate::Origin;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An object of a kind that the configuration names for an extension service. Nobody but the service knows what it says.
+/// An object of a kind that the configuration names for an extension service. Nobody but the service knows what it
+/// says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomObject {

@@ -9,13 +9,14 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// How many jobs run at the same time, at most.
     fn width(&self) -> usize;
 
-    /// How many small pieces of work, of some microseconds each, are worth a job. Where there is less than two jobs nobody
-    /// is asked to run them.
+    /// How many small pieces of work, of some microseconds each, are worth a job. Where there is less than two jobs
+    /// nobody is asked to run them.
     fn least(&self) -> usize {
         64
     }
 
-    /// Calls `job` once with each number below `count`, in any order and on any threads, and returns when all calls have.
+    /// Calls `job` once with each number below `count`, in any order and on any threads, and returns when all calls
+    /// have.
     fn run(&self, count: usize, job: &(dyn Fn(usize) + Sync));
 }
 
@@ -33,7 +34,8 @@ impl Executor for InPlace {
     }
 }
 
-/// Shares for each job that may run at a time: who is done with one takes the next, so that no one waits long for others.
+/// Shares for each job that may run at a time: who is done with one takes the next, so that no one waits long for
+/// others.
 const SHARES: usize = 8;
 
 /// Whether so many small pieces of work are worth more than one job.
@@ -41,8 +43,8 @@ pub fn is_worth_sharing(executor: &dyn Executor, pieces: usize) -> bool {
     executor.width() > 1 && pieces > 1 && pieces >= executor.least().saturating_mul(2)
 }
 
-/// What `work` makes of runs of a list, in the order of the list; of all of it at once where it isn't worth more than one
-/// job. Each element is `weight` small pieces of work.
+/// What `work` makes of runs of a list, in the order of the list; of all of it at once where it isn't worth more than
+/// one job. Each element is `weight` small pieces of work.
 pub fn in_shares<T: Sync, R: Send + Sync>(
     executor: &dyn Executor,
     list: &[T],

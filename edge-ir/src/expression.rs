@@ -56,9 +56,10 @@ impl Expression {
         Self::operator("_&&_", vec![self, other])
     }
 
-    /// That it isn't true: it is false, no truth value at all, or nobody can tell, for a header that it reads isn't there.
-    /// `!` alone can't be told either then, so that it is asked whether the opposite is possible: the function by which CEL
-    /// goes on in loops (`cel-spec`, "not_strictly_false"), which no text can name and which has an answer to everything.
+    /// That it isn't true: it is false, no truth value at all, or nobody can tell, for a header that it reads isn't
+    /// there. `!` alone can't be told either then, so that it is asked whether the opposite is possible: the function
+    /// by which CEL goes on in loops (`cel-spec`, "not_strictly_false"), which no text can name and which has an answer
+    /// to everything.
     #[must_use]
     pub fn unmet(self) -> Self {
         Self::operator("@not_strictly_false", vec![Self::operator("!_", vec![self])])

@@ -19,8 +19,8 @@ pub struct ExternalAuth {
     /// When a request to it is repeated; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// Headers of the client's request that it sees. When absent: all of them by gRPC, by HTTP those that Envoy shows by
-    /// itself (`authorization` and such).
+    /// Headers of the client's request that it sees. When absent: all of them by gRPC, by HTTP those that Envoy shows
+    /// by itself (`authorization` and such).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Vec<Arc<str>>>,
     /// Bytes of the request's body that it sees; none of it when absent.

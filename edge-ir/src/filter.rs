@@ -334,8 +334,8 @@ pub enum FilterEffect {
 }
 
 impl FilterEffect {
-    /// The address of what somebody else has too; none while nobody does. Routes under policies that say the same have one
-    /// of it.
+    /// The address of what somebody else has too; none while nobody does. Routes under policies that say the same have
+    /// one of it.
     pub fn shared(&self) -> Option<usize> {
         fn address<T: ?Sized>(shared: &Arc<T>) -> Option<usize> {
             (Arc::strong_count(shared) > 1).then(|| Arc::as_ptr(shared).addr())

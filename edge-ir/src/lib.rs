@@ -24,7 +24,12 @@
 //! }
 //! let host = r#"{"name": "www", "domain": "www.example.com", "port": 80, "routes": [], "origins": []}"#;
 //! let host: VirtualHost = serde_json::from_str(host)?;
-//! let table = RouteTable { name: "infra/gw/http".into(), guards: Default::default(), hosts: vec![Arc::new(host)].into(), origins: [].into() };
+//! let table = RouteTable {
+//!     name: "infra/gw/http".into(),
+//!     guards: Default::default(),
+//!     hosts: vec![Arc::new(host)].into(),
+//!     origins: [].into(),
+//! };
 //! assert_eq!(hosts(&table).into_values().sum::<usize>(), 0);
 //! # Ok::<(), serde_json::Error>(())
 //! ```

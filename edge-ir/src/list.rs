@@ -1,8 +1,8 @@
 //! Lists in chunks, which are shared with the lists that they come from.
 //!
-//! A fleet may have ten thousand virtual hosts in one table. A list that differs in one of them copies the chunk that it
-//! stands in, and a pointer for each other chunk; and whoever compares two lists needn't look into chunks that both have.
-//! How a list is cut tells nothing: lists of equal elements are equal.
+//! A fleet may have ten thousand virtual hosts in one table. A list that differs in one of them copies the chunk that
+//! it stands in, and a pointer for each other chunk; and whoever compares two lists needn't look into chunks that both
+//! have. How a list is cut tells nothing: lists of equal elements are equal.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{cmp::Ordering, fmt, sync::Arc};

@@ -133,8 +133,8 @@ pub struct StreamProxy {
     /// Weight of the backends that could not be resolved: that share is closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub invalid_weight: u32,
-    /// Whether the address of a client is what is hashed, where a backend's endpoints are chosen by hash. Without it the
-    /// choice is random.
+    /// Whether the address of a client is what is hashed, where a backend's endpoints are chosen by hash. Without it
+    /// the choice is random.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hashes_source: bool,
     /// Where set, its one backend is whoever the client asks for by server name. Who asks for nobody is closed.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSink {
-    /// Where it is: names or addresses. Names are resolved by the proxy, so that a pod that comes or goes starts no proxy
-    /// anew.
+    /// Where it is: names or addresses. Names are resolved by the proxy, so that a pod that comes or goes starts no
+    /// proxy anew.
     pub hosts: Vec<MetricHost>,
     /// Host that it is asked as.
     pub authority: Arc<str>,

@@ -4,9 +4,9 @@ use lean_string::LeanStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
-/// The text of a field of an object, or of a rule that came of it. Names, paths and values are mostly short: one of up to
-/// 16 bytes stands where the pointer to a longer one would (of up to 8 where pointers have four bytes), and an absent one
-/// takes no more room.
+/// The text of a field of an object, or of a rule that came of it. Names, paths and values are mostly short: one of up
+/// to 16 bytes stands where the pointer to a longer one would (of up to 8 where pointers have four bytes), and an
+/// absent one takes no more room.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(LeanStr);
 

@@ -184,8 +184,8 @@ fn encode(origin: &str, value: Value, encoded: &mut Vec<u8>) -> Result<(), Boots
     Ok(())
 }
 
-/// Takes the empty settings out of what routes say of filters (`config: {}` switches one on): a message without a type has
-/// no form that could be read.
+/// Takes the empty settings out of what routes say of filters (`config: {}` switches one on): a message without a type
+/// has no form that could be read.
 fn drop_untyped(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -123,8 +123,8 @@ pub struct Arguments {
     pub socket_mode: Option<String>,
 }
 
-/// The words of a command line. Envoy takes an option and its value in one word too, with a space between them, and lists
-/// of arguments that people give their proxies have it so.
+/// The words of a command line. Envoy takes an option and its value in one word too, with a space between them, and
+/// lists of arguments that people give their proxies have it so.
 pub fn words(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = Vec::new();
     for argument in arguments {

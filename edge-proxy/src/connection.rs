@@ -1,9 +1,9 @@
 //! One client connection: what its requests need to know, and how it ends.
 //!
-//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`settings`]), how much it may hold
-//! for its client ([`budget`]), and a small state of ends: idle, too long a head, too old, asked to leave. The task that
-//! drives HTTP asks [`Connection::poll_command`] whenever it runs. It knows of no requests, and of its socket only when
-//! it is to be closed: that is for [`crate::downstream`].
+//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`settings`]), how much it
+//! may hold for its client ([`budget`]), and a small state of ends: idle, too long a head, too old, asked to leave. The
+//! task that drives HTTP asks [`Connection::poll_command`] whenever it runs. It knows of no requests, and of its socket
+//! only when it is to be closed: that is for [`crate::downstream`].
 
 pub(crate) mod budget;
 pub(crate) mod peer;
@@ -290,7 +290,8 @@ impl Connection {
         }
     }
 
-    /// Since when the head that is complete now has been coming in, where it didn't come at once. The next one is another.
+    /// Since when the head that is complete now has been coming in, where it didn't come at once. The next one is
+    /// another.
     pub(crate) fn take_head_since(&self) -> Option<Instant> {
         self.head_since.take()
     }
@@ -367,7 +368,8 @@ impl Connection {
         }
     }
 
-    /// A client of HTTP/1 hears of it with its next response, and where nobody waits for that it has the drain time for it.
+    /// A client of HTTP/1 hears of it with its next response, and where nobody waits for that it has the drain time for
+    /// it.
     fn grow_old(&self) -> Command {
         // As in Envoy, who has said nothing yet has nothing on its way.
         let is_silent = self.requests.get() == 0 && self.head_since.get().is_none();

@@ -1,6 +1,6 @@
-//! Streams to those who know what the proxy can't read anywhere: the configuration server, and servers of secrets beside
-//! the proxy. Each is one at a time, opened again for ever; while nobody is there everything goes on with what was said
-//! last.
+//! Streams to those who know what the proxy can't read anywhere: the configuration server, and servers of secrets
+//! beside the proxy. Each is one at a time, opened again for ever; while nobody is there everything goes on with what
+//! was said last.
 
 use std::time::Duration;
 

@@ -32,7 +32,8 @@ pub(crate) struct Resolvers {
 }
 
 impl Resolvers {
-    /// Starts and ends tasks until they are those of the clusters. `on_resolved` is called with each answer about a cluster.
+    /// Starts and ends tasks until they are those of the clusters. `on_resolved` is called with each answer about a
+    /// cluster.
     pub(crate) fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, on_resolved: &OnResolved) {
         let mut tasks = self.tasks.borrow_mut();
         let mut wanted = BTreeMap::new();

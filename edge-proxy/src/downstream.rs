@@ -1,7 +1,8 @@
 //! The client's side: accepting, TLS, and running HTTP on a connection or handing bytes on.
 //!
-//! What: one module a protocol ([`http1`], [`http2`], [`tcp`], [`udp`]) between a client's socket and what serves it. What a
-//! request needs to know of its connection is [`crate::connection`]'s, what becomes of a request is [`crate::http`]'s.
+//! What: one module a protocol ([`http1`], [`http2`], [`tcp`], [`udp`]) between a client's socket and what serves it.
+//! What a request needs to know of its connection is [`crate::connection`]'s, what becomes of a request is
+//! [`crate::http`]'s.
 
 pub(crate) mod accept;
 mod http1;

@@ -1,11 +1,12 @@
 //! Expressions in CEL over attributes, as Envoy evaluates them: a tree, and what it is for a request.
 //!
 //! What: the tree is made once ([`crate::compile`]) with every attribute, function and constant pattern resolved; an
-//! evaluation borrows from whoever knows the facts and looks at what it needs, when it needs it. The language is Envoy's:
-//! numbers compare across types, an error on one side of `&&` and `||` is absorbed by the other, and there are no loops.
-//! Deliberately absent: reading text or messages, and the facts themselves ([`Facts`]).
+//! evaluation borrows from whoever knows the facts and looks at what it needs, when it needs it. The language is
+//! Envoy's: numbers compare across types, an error on one side of `&&` and `||` is absorbed by the other, and there are
+//! no loops. Deliberately absent: reading text or messages, and the facts themselves ([`Facts`]).
 //! Why not the `cel` crate's interpreter: it takes its variables as owned maps, so each request would be copied into
-//! them, and it differs from Envoy where rules would open (a field of what is no map is `false` there, and an error here).
+//! them, and it differs from Envoy where rules would open (a field of what is no map is `false` there, and an error
+//! here).
 
 mod evaluate;
 mod functions;

@@ -140,8 +140,9 @@ impl Fault {
         tls.map_or(Self::ConnectFailure, |failure| Self::TlsFailure(*failure))
     }
 
-    /// Whether what a client is answered then is an answer of the cluster, as its counters have it. What the client fails to
-    /// do isn't, and nor is the end of a time that the listener gives (as in Envoy, where no router hears of these).
+    /// Whether what a client is answered then is an answer of the cluster, as its counters have it. What the client
+    /// fails to do isn't, and nor is the end of a time that the listener gives (as in Envoy, where no router hears of
+    /// these).
     pub(crate) fn is_of_cluster(self) -> bool {
         !matches!(self, Self::IdleResponse | Self::MaxDuration) && self.verdict().source != Source::Downstream
     }

@@ -35,8 +35,8 @@ const UNREPEATED: [HeaderName; 2] = [
 ];
 
 /// Keeps values that no later message will have out of the tables of header compression: there they would push out what
-/// is repeated, and `h2` compares a value with all that its name has there. Its way to leave one out is RFC 7541 §7.1.3's
-/// "never indexed", which costs the receiver nothing.
+/// is repeated, and `h2` compares a value with all that its name has there. Its way to leave one out is RFC 7541
+/// §7.1.3's "never indexed", which costs the receiver nothing.
 pub(crate) fn keep_unrepeated_out_of_tables(headers: &mut HeaderMap) {
     for name in &UNREPEATED {
         if let Some(value) = headers.get_mut(name) {

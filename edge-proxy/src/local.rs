@@ -1,5 +1,5 @@
-//! What a worker's thread has for itself: its slot of the counters, clock, random numbers, memory, and the configuration
-//! as it is for what begins now.
+//! What a worker's thread has for itself: its slot of the counters, clock, random numbers, memory, and the
+//! configuration as it is for what begins now.
 //!
 //! Whoever holds it calls it the worker.
 //! Why not shared: no lock and no atomic on the way of a request except the counters of hosts. Everything of the data

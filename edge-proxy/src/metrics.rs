@@ -41,7 +41,8 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The first part of a whole name, which is also the first of one without what varies; none of those of the process.
+    /// The first part of a whole name, which is also the first of one without what varies; none of those of the
+    /// process.
     fn first(self) -> Option<&'static str> {
         match self {
             Self::Cluster => Some("cluster"),

@@ -1,7 +1,7 @@
 //! The header by which a proxy says whose connection it hands on (PROXY protocol, versions 1 and 2).
 //!
-//! What: [`look`] tells a header from other bytes, [`text`] and [`binary`] read what it says, [`header`] writes one. Pure:
-//! nothing here knows a socket.
+//! What: [`look`] tells a header from other bytes, [`text`] and [`binary`] read what it says, [`header`] writes one.
+//! Pure: nothing here knows a socket.
 //! Strict, because whoever gets round it chooses the address that rules and logs go by: a header is whole and right, or
 //! its connection is closed.
 
@@ -173,8 +173,8 @@ pub(crate) fn binary(addresses: &[u8]) -> Result<Said, Malformed> {
     unicast(announced).ok_or(Malformed)
 }
 
-/// Writes a header for a connection that is handed on. For one of the proxy's own there are no `ends`: a line then names
-/// the connection itself, if it has addresses.
+/// Writes a header for a connection that is handed on. For one of the proxy's own there are no `ends`: a line then
+/// names the connection itself, if it has addresses.
 pub fn header(version: Version, addresses: Option<Addresses>, own: Option<Addresses>) -> Vec<u8> {
     match version {
         Version::V1 => {

@@ -34,8 +34,8 @@ use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::Incoming;
 
-/// Names that are resolved at a time: a server of names that doesn't answer must not hold up the others. The threads are
-/// small and end when there is nothing to look up.
+/// Names that are resolved at a time: a server of names that doesn't answer must not hold up the others. The threads
+/// are small and end when there is nothing to look up.
 const MOST_LOOKUPS: usize = 64;
 
 /// How often the end looks whether every connection is gone.

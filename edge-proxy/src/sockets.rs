@@ -36,8 +36,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether the sockets are what this address needs. The system takes no option back, so other ones than a socket has
-    /// call for another socket; who waits at the one before is still let in.
+    /// Whether the sockets are what this address needs. The system takes no option back, so other ones than a socket
+    /// has call for another socket; who waits at the one before is still let in.
     fn serves(&self, address: &ListenAddress) -> bool {
         self.options == address.socket
             && self.family == address.family

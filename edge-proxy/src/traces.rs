@@ -2,8 +2,8 @@
 //!
 //! What: a request of a manager that traces begins a [`Trace`] once its route is known, from what its caller says of a
 //! trace or anew. Each attempt tells its backend of the trace, and has a span of its own. When the exchange is over its
-//! spans go into the [`outbox`](crate::outbox) of their collector. A request that isn't traced is part of a trace all the
-//! same: whoever comes behind must know that it isn't.
+//! spans go into the [`outbox`](crate::outbox) of their collector. A request that isn't traced is part of a trace all
+//! the same: whoever comes behind must know that it isn't.
 //! The rules of which requests are traced, and what a span tells, are Envoy's.
 
 mod b3;
@@ -100,8 +100,8 @@ struct Attempt {
 }
 
 impl Trace {
-    /// The part of a request whose route is known; `None` where nothing is traced. Where the caller's words make no sense
-    /// the request is part of no trace, whatever was chosen.
+    /// The part of a request whose route is known; `None` where nothing is traced. Where the caller's words make no
+    /// sense the request is part of no trace, whatever was chosen.
     pub(crate) fn begin(
         manager: &HttpManager,
         worker: &Local,

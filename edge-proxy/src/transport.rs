@@ -57,8 +57,8 @@ impl Transport {
         }
     }
 
-    /// Has the connection end as one that broke when it is dropped (RFC 9293 §3.6): whoever takes the end of a stream for the end
-    /// of a message must not take what came for all of it. What waits to be sent is dropped with it.
+    /// Has the connection end as one that broke when it is dropped (RFC 9293 §3.6): whoever takes the end of a stream
+    /// for the end of a message must not take what came for all of it. What waits to be sent is dropped with it.
     pub(crate) fn break_off(&self) {
         match self {
             Self::Tcp(stream) => break_off(stream),

@@ -60,8 +60,8 @@ impl Worker {
         sockets.mark_changed();
         drain.mark_changed();
         loop {
-            // A sender that is gone means that the control half has ended: so do we. What is followed is taken out first:
-            // to look at it again while it is borrowed, and somebody waits to replace it, is to wait for ever.
+            // A sender that is gone means that the control half has ended: so do we. What is followed is taken out
+            // first: to look at it again while it is borrowed, and somebody waits to replace it, is to wait for ever.
             let alive = tokio::select! {
                 changed = drain.changed() => {
                     let now = *drain.borrow_and_update();

@@ -1,5 +1,5 @@
-//! docs/edge-proxy.md tells of every field of Envoy's messages what edge-proxy does with it. It is made from the patterns
-//! by which the compiler takes messages apart, so that it can't say anything else than the program does;
+//! docs/edge-proxy.md tells of every field of Envoy's messages what edge-proxy does with it. It is made from the
+//! patterns by which the compiler takes messages apart, so that it can't say anything else than the program does;
 //! `EDGE_UPDATE=1` writes it anew.
 
 #![allow(

@@ -1,10 +1,11 @@
-//! Infrastructure in a cluster: for each fleet a workload, a Service and what they need, by server-side apply. The service
-//! of rate limits, where the file asks for it, is made and kept in the same way, by a key that no fleet has ([`fleets`]).
+//! Infrastructure in a cluster: for each fleet a workload, a Service and what they need, by server-side apply. The
+//! service of rate limits, where the file asks for it, is made and kept in the same way, by a key that no fleet has
+//! ([`fleets`]).
 //!
-//! Only the leader does anything. It follows the published fleets and, by watches ([`observe`], [`nodes`]), the objects of
-//! ours that exist; [`fleets`] gives both to a task for each fleet ([`fleet`]), which writes ([`write`]) and tells how the
-//! fleet is doing ([`report`]). What has our marks and no fleet goes. Nothing is concluded from what isn't there before
-//! all watches are complete and all resources have been read, so that a start deletes nothing.
+//! Only the leader does anything. It follows the published fleets and, by watches ([`observe`], [`nodes`]), the objects
+//! of ours that exist; [`fleets`] gives both to a task for each fleet ([`fleet`]), which writes ([`write`]) and tells
+//! how the fleet is doing ([`report`]). What has our marks and no fleet goes. Nothing is concluded from what isn't
+//! there before all watches are complete and all resources have been read, so that a start deletes nothing.
 
 mod authorities;
 mod cover;

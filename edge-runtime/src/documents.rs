@@ -1,10 +1,10 @@
-//! What translation asks of servers elsewhere: documents by their URL, such as what an identity provider says of itself,
-//! and Wasm modules. They are fetched, kept and fetched again.
+//! What translation asks of servers elsewhere: documents by their URL, such as what an identity provider says of
+//! itself, and Wasm modules. They are fetched, kept and fetched again.
 //!
 //! The world says which are asked for and never waits; what comes of a fetch is told as facts. What failed is tried
-//! again after growing pauses, and what is there is looked at again every hour, unless it is a module that stays what it
-//! was. What was good stays good when a later look fails. No address of a document is told anybody but its host, and none
-//! of what it says goes elsewhere than into translation; of modules that learns the digest.
+//! again after growing pauses, and what is there is looked at again every hour, unless it is a module that stays what
+//! it was. What was good stays good when a later look fails. No address of a document is told anybody but its host, and
+//! none of what it says goes elsewhere than into translation; of modules that learns the digest.
 
 use crate::{
     backoff::{Backoff, jittered},

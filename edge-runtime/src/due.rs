@@ -1,5 +1,5 @@
-//! Branches of a `select!` for what there may not be: a time that nobody set, work that isn't under way. Without it they
-//! never resolve, and the other branches decide.
+//! Branches of a `select!` for what there may not be: a time that nobody set, work that isn't under way. Without it
+//! they never resolve, and the other branches decide.
 
 use futures_util::future::BoxFuture;
 use std::future;

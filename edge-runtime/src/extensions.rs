@@ -1,8 +1,8 @@
 //! Calls to extension services: what the world asks is asked, so many at a time, and what comes of it is told.
 //!
-//! The world decides what is asked and what is served meanwhile (`edge_xds::hooks`); it never waits. A question that was
-//! answered well is over. One that a service fails over is asked again after growing pauses, and at once when the service,
-//! having been out of reach, answers again.
+//! The world decides what is asked and what is served meanwhile (`edge_xds::hooks`); it never waits. A question that
+//! was answered well is over. One that a service fails over is asked again after growing pauses, and at once when the
+//! service, having been out of reach, answers again.
 
 use crate::{
     backoff::Backoff,

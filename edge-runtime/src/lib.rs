@@ -9,8 +9,8 @@
 //! [`server`] starts one task for each of these and restarts what a changed configuration affects. Tasks are owned
 //! ([`task`]), channels are bounded, and state that only the latest matters of travels in watch channels. There are two
 //! modes of one shape: standalone with files ([`provider::file`]), processes ([`host_infra`]) and a status document
-//! ([`status`]), and a cluster ([`cluster`]) with a provider, an infrastructure and a writer of statuses of its own, which
-//! hears of the proxies of all [`replicas`].
+//! ([`status`]), and a cluster ([`cluster`]) with a provider, an infrastructure and a writer of statuses of its own,
+//! which hears of the proxies of all [`replicas`].
 //!
 //! Absent on purpose: rules of translation. What a resource means is decided in `edge-translate`, what a proxy is sent
 //! in `edge-xds`.

@@ -1,12 +1,12 @@
 //! Ports of this machine, which proxies share with whatever else runs here.
 //!
-//! Proxies bind with SO_REUSEPORT, so that a new one takes over from the one before it without a gap. The kernel lets any
-//! process of the same user join in, and then gives each of them some of the connections: two controllers, or a proxy
-//! that somebody started by hand, would share a port at random. So before a listener is sent to a proxy, the port that
-//! translation asks about is looked at: bound here for a moment without SO_REUSEPORT, it is free, or held by proxies of
-//! this controller alone, or [somebody else](holder) has it, and translation is told who. Between controllers a
-//! [lock](lock::Lock) decides that lasts as long as the port is asked about. A port that is held is looked at again until
-//! it is free. Strangers that join later, with SO_REUSEPORT and our user, can't be kept out.
+//! Proxies bind with SO_REUSEPORT, so that a new one takes over from the one before it without a gap. The kernel lets
+//! any process of the same user join in, and then gives each of them some of the connections: two controllers, or a
+//! proxy that somebody started by hand, would share a port at random. So before a listener is sent to a proxy, the port
+//! that translation asks about is looked at: bound here for a moment without SO_REUSEPORT, it is free, or held by
+//! proxies of this controller alone, or [somebody else](holder) has it, and translation is told who. Between
+//! controllers a [lock](lock::Lock) decides that lasts as long as the port is asked about. A port that is held is
+//! looked at again until it is free. Strangers that join later, with SO_REUSEPORT and our user, can't be kept out.
 
 use edge_ir::{IpFamily, PortProtocol};
 use edge_translate::{Fact, MachinePort, Question, QuestionChanges};

@@ -1,5 +1,5 @@
-//! Wasm modules that fleets use: kept in memory as long as translation asks for them, and served to proxies over HTTPS by
-//! the digest of their bytes, which only those know who were told of it.
+//! Wasm modules that fleets use: kept in memory as long as translation asks for them, and served to proxies over HTTPS
+//! by the digest of their bytes, which only those know who were told of it.
 //!
 //! The server begins with the first module, so that a controller without any needs no port for them, and a module that
 //! can't be served is one that can't be had.

@@ -1,10 +1,10 @@
 //! What the proxies of all replicas say, in every replica: so the leader's statuses are about all of them.
 //!
 //! A proxy talks to one replica, and only the leader writes statuses. So each replica keeps an [`account`] of what its
-//! proxies refuse and serve in the controller's namespace, in an annotation of a Lease of its own, and watches those of the
-//! [`others`]; statuses are made from all together. A Lease, because that is what it is: an account holds while it is
-//! renewed, judged as the leader's is by how long it was seen unchanged, and nobody else watches these objects. It belongs
-//! to the replica's pod and goes with it.
+//! proxies refuse and serve in the controller's namespace, in an annotation of a Lease of its own, and watches those of
+//! the [`others`]; statuses are made from all together. A Lease, because that is what it is: an account holds while it
+//! is renewed, judged as the leader's is by how long it was seen unchanged, and nobody else watches these objects. It
+//! belongs to the replica's pod and goes with it.
 //!
 //! Every replica does that, whether or not it leads: who leads next knows all from the start, and nothing said is taken
 //! back in between. It costs one small write every ten seconds, and at most one a second while proxies refuse or take

@@ -62,8 +62,8 @@ pub fn version() -> Value {
     })
 }
 
-/// Runs until asked to stop. An error means that nothing was started, or that a task failed without which nothing works;
-/// proxies on this machine are left to the next controller then.
+/// Runs until asked to stop. An error means that nothing was started, or that a task failed without which nothing
+/// works; proxies on this machine are left to the next controller then.
 pub async fn run(config: Config, start: Start, mut stop: Stop) -> Result<(), Error> {
     let (changed, mut changes) = mpsc::channel(1);
     let (path, overrides, current) = (start.config_path.clone(), start.overrides.clone(), config.clone());

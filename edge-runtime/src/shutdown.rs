@@ -1,8 +1,8 @@
 //! The shutdown manager, beside each proxy in its pod: when the pod is to end, the proxy first finishes what it has.
 //!
-//! The cluster runs two hooks then. The proxy's asks the manager's server for `/shutdown/ready` and waits for the answer;
-//! the manager's own is another process of this program, which tells the proxy to drain, watches its connections, and
-//! writes the file that the server waits for. The cluster ends the containers after their hooks.
+//! The cluster runs two hooks then. The proxy's asks the manager's server for `/shutdown/ready` and waits for the
+//! answer; the manager's own is another process of this program, which tells the proxy to drain, watches its
+//! connections, and writes the file that the server waits for. The cluster ends the containers after their hooks.
 
 use crate::{
     Error,

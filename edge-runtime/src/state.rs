@@ -1,8 +1,8 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
-//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of matters
-//! travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`], [`Findings`]), what each of matters in bounded
-//! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
+//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of
+//! matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`], [`Findings`]), what
+//! each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
 pub use board::News;
 pub use mirror::{Finalizers, Malformed, Mirror, ObservedStatus, Sight};
@@ -82,8 +82,8 @@ pub struct ServiceTls {
     pub identity: Option<(SecretData, SecretData)>,
 }
 
-/// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that it
-/// is told again.
+/// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that
+/// it is told again.
 pub type Documents = BTreeMap<Question, u64>;
 
 /// Which provider speaks.
@@ -164,8 +164,8 @@ pub struct Report {
     pub asked: AskedAddresses,
 }
 
-/// What has become of the addresses that the Gateways of a fleet ask for, by how they are asked for. One that is neither
-/// given nor missing: nothing is known of it.
+/// What has become of the addresses that the Gateways of a fleet ask for, by how they are asked for. One that is
+/// neither given nor missing: nothing is known of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedAddresses {
     /// Those that it has.
@@ -177,7 +177,8 @@ pub struct AskedAddresses {
 }
 
 impl AskedAddresses {
-    /// What there is to say of one Gateway: addresses that it asks for and doesn't get, with the reason where that is known.
+    /// What there is to say of one Gateway: addresses that it asks for and doesn't get, with the reason where that is
+    /// known.
     pub fn unusable(&self, by_gateway: &[Arc<str>]) -> Option<String> {
         let missing: BTreeMap<_, _> = by_gateway
             .iter()
@@ -220,8 +221,8 @@ pub enum Availability {
     Failed(Arc<str>),
 }
 
-/// Whether this replica may write to the cluster. Every replica serves proxies; statuses and infrastructure are written by
-/// the leader alone, which stops at once when it isn't any more.
+/// Whether this replica may write to the cluster. Every replica serves proxies; statuses and infrastructure are written
+/// by the leader alone, which stops at once when it isn't any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leadership {
     /// Another one writes, or nobody yet.
@@ -298,8 +299,8 @@ pub enum Connection {
 pub struct Delivery {
     /// The fleet that it is of.
     pub fleet: FleetKey,
-    /// Its sockets by name, and whose listeners they are in the version that it has taken last; of proxies elsewhere, whose
-    /// listeners all of them serve, under one name.
+    /// Its sockets by name, and whose listeners they are in the version that it has taken last; of proxies elsewhere,
+    /// whose listeners all of them serve, under one name.
     pub listeners: BTreeMap<Arc<str>, Origins>,
 }
 

@@ -3,9 +3,9 @@
 //! The task here gathers what others know (the translation's statuses, the infrastructure's reports, what proxies have
 //! rejected, what is wrong with the files), lets [`book`] lay it together, makes a [`document`] of what changed, logs
 //! what turned bad or good ([`faults`]), and writes `status.yaml` in one step a moment after the last change. Nobody
-//! waits for it: what it hasn't read yet is overwritten by the latest. The wording of statuses is the translation's; only what a translation can't know,
-//! whether proxies run and accept it, is added here ([`overlay`]). In a cluster another task of the same inputs writes
-//! the statuses back to the objects ([`writer`]).
+//! waits for it: what it hasn't read yet is overwritten by the latest. The wording of statuses is the translation's;
+//! only what a translation can't know, whether proxies run and accept it, is added here ([`overlay`]). In a cluster
+//! another task of the same inputs writes the statuses back to the objects ([`writer`]).
 
 use crate::{
     due,
@@ -39,8 +39,8 @@ use faults::{News, StandingFaults};
 const QUIET: Duration = Duration::from_millis(50);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(1);
-/// How long after a failure the file is tried again: what keeps it from being written, such as a full disk, ends without
-/// telling anybody.
+/// How long after a failure the file is tried again: what keeps it from being written, such as a full disk, ends
+/// without telling anybody.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Somebody wants to read the document as it is now.
@@ -68,8 +68,8 @@ pub struct Sources {
 /// What asks the task to end.
 #[derive(Debug)]
 pub struct End {
-    /// The proxies are about to be told to leave. What they reject and serve is forgotten as they go, which mends nothing:
-    /// so it stays as it was said, and nobody is told that anything is all right again.
+    /// The proxies are about to be told to leave. What they reject and serve is forgotten as they go, which mends
+    /// nothing: so it stays as it was said, and nobody is told that anything is all right again.
     pub leaving: Stop,
     /// The file is to be written a last time.
     pub stop: Stop,

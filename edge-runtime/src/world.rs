@@ -2,9 +2,9 @@
 //!
 //! It owns the translator and one lowering a fleet, takes whatever has queued up, translates once, and publishes the
 //! result: snapshots and infrastructure as the latest state through a watch channel, statuses into a ledger from which
-//! their writer takes the latest of each. It waits for nobody. It runs on a thread of its own, because a translation of a large world takes a
-//! while and must not hold up those who serve. Nothing is published until every provider has told all that it had at
-//! its start: serving a part of it would take their configuration from proxies.
+//! their writer takes the latest of each. It waits for nobody. It runs on a thread of its own, because a translation of
+//! a large world takes a while and must not hold up those who serve. Nothing is published until every provider has told
+//! all that it had at its start: serving a part of it would take their configuration from proxies.
 
 use crate::{
     machine_ports::PortClaims,
@@ -405,8 +405,8 @@ impl World {
         }
     }
 
-    /// Lets extension services change what fleets were lowered to. Says whether there is something to publish: not before
-    /// they have answered for the first time, for what they do would be taken from proxies that run.
+    /// Lets extension services change what fleets were lowered to. Says whether there is something to publish: not
+    /// before they have answered for the first time, for what they do would be taken from proxies that run.
     fn hook(&mut self) -> bool {
         let is_first = self.outputs.published.borrow().is_none();
         let fleets = self.fleets.iter();

@@ -1,7 +1,7 @@
 //! The threads on which the programs run what the pure crates can split.
 //!
-//! They live for as long as there is something to run: starting one takes a tenth of a millisecond at most, and only what
-//! takes longer is split. A pool would keep threads for the few moments in which a controller translates much.
+//! They live for as long as there is something to run: starting one takes a tenth of a millisecond at most, and only
+//! what takes longer is split. A pool would keep threads for the few moments in which a controller translates much.
 
 use edge_ir::Executor;
 use std::{

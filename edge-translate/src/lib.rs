@@ -32,11 +32,12 @@
 //! ```
 //!
 //! What a proxy is sent for a fleet is made by the crate `edge-xds`. Two programs that do no more than use these crates
-//! stand in `examples/embedding` of the repository: a check of files, and a controller that follows a stream of changes.
+//! stand in `examples/embedding` of the repository: a check of files, and a controller that follows a stream of
+//! changes.
 //!
-//! What is given out whole and grows with the product ([`Translation`], [`Outcome`]) is `#[non_exhaustive]`. Resources, the
-//! intermediate representation, changes and facts are not, on purpose: who reads them should be told by the compiler of what
-//! is new.
+//! What is given out whole and grows with the product ([`Translation`], [`Outcome`]) is `#[non_exhaustive]`. Resources,
+//! the intermediate representation, changes and facts are not, on purpose: who reads them should be told by the
+//! compiler of what is new.
 //!
 //! Laws, each of them a property test in `tests/laws.rs`: translation is total; it doesn't depend on the order of
 //! inputs or on history; an incremental result equals one from scratch; an edit without effect changes nothing, and

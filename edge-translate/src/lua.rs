@@ -1,7 +1,8 @@
-//! Lua scripts, judged without running them: whether a text is a program of Lua 5.1 as LuaJIT takes it, and what it uses.
+//! Lua scripts, judged without running them: whether a text is a program of Lua 5.1 as LuaJIT takes it, and what it
+//! uses.
 //!
-//! A reader of our own because scripts come from anybody: one that descends without a limit would let a page of brackets
-//! overflow the stack and end the process. Ours gives up at the depth at which Lua itself does.
+//! A reader of our own because scripts come from anybody: one that descends without a limit would let a page of
+//! brackets overflow the stack and end the process. Ours gives up at the depth at which Lua itself does.
 
 mod grammar;
 mod lexer;

@@ -1,9 +1,9 @@
 //! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times;
 //! the identities made of them; and numbers for what policies decide.
 //!
-//! An [`Interner`] belongs to one engine and only grows; an engine that has outgrown its world begins anew. What goes in
-//! is names that people choose (namespaces, Gateways, routes, Services, hostnames); generated names that come and go, such
-//! as those of EndpointSlices, stay out.
+//! An [`Interner`] belongs to one engine and only grows; an engine that has outgrown its world begins anew. What goes
+//! in is names that people choose (namespaces, Gateways, routes, Services, hostnames); generated names that come and
+//! go, such as those of EndpointSlices, stay out.
 
 mod alike;
 mod context;

@@ -1,9 +1,9 @@
 //! Addresses and names that lead a proxy to itself, or to no host at all. Who writes routes and policies may not have
-//! requests sent there: in a pod, loopback is the proxy's own, with its admin interface. On a machine somebody else may be
-//! meant.
+//! requests sent there: in a pod, loopback is the proxy's own, with its admin interface. On a machine somebody else may
+//! be meant.
 //!
-//! A name that a resolver knows as such an address isn't found out here. Where clients name hosts, proxies judge what they
-//! find ([`NamedHosts`]).
+//! A name that a resolver knows as such an address isn't found out here. Where clients name hosts, proxies judge what
+//! they find ([`NamedHosts`]).
 
 use crate::settings::Platform;
 use edge_ir::NamedHosts;

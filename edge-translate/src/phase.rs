@@ -1,7 +1,7 @@
 //! The phases of translation, in rooms by subject. Each module has one entry: a function from a
 //! [`Reader`](crate::engine::reader::Reader) and a key to a value. It reads through the reader only, knows nothing of
-//! who will use its value, and never fails: what is wrong with an input is part of the value. A unit may read what earlier
-//! stages left; `engine/unit` says what each lives with, and a test there reads this table.
+//! who will use its value, and never fails: what is wrong with an input is part of the value. A unit may read what
+//! earlier stages left; `engine/unit` says what each lives with, and a test there reads this table.
 //!
 //! | stage | units | module | question |
 //! |---|---|---|---|
@@ -23,8 +23,9 @@
 //! | 6 | `Infra` | [`gateways::infra`] | what must exist around a fleet? |
 //! | 7 | `Status` | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`authorities`], [`body`], [`cel`], [`cidr`], [`header`], [`health_log`],
-//! [`hostname`], [`namespace`], [`operators`], [`origin`], [`precedence`], [`reference`], [`secrets`], [`tls`], [`tracing`].
+//! What more than one room needs stands beside them: [`authorities`], [`body`], [`cel`], [`cidr`], [`header`],
+//! [`health_log`], [`hostname`], [`namespace`], [`operators`], [`origin`], [`precedence`], [`reference`], [`secrets`],
+//! [`tls`], [`tracing`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;

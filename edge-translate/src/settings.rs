@@ -44,16 +44,16 @@ pub struct Settings {
     pub lua_api: Feature,
     /// Whether Secrets may point to servers of secrets beside the proxies.
     pub sds_api: Feature,
-    /// Judges what proxies would start with; `None` accepts all. Given from outside because the bootstrap's schema is the
-    /// data plane's, which this crate doesn't know. It must be pure.
+    /// Judges what proxies would start with; `None` accepts all. Given from outside because the bootstrap's schema is
+    /// the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
     /// Judges what an EdgeProxy says about cluster objects; `None` accepts all. Given from outside because what those
     /// objects look like is the business of whoever renders them. It must be pure.
     pub check_objects: Option<ObjectCheck>,
     /// The EdgeProxy of every fleet whose class and Gateway name none.
     pub edge_proxy: Option<Arc<EdgeProxy>>,
-    /// Services that change what a fleet becomes on its way to proxies, in the order in which they are called. Translation
-    /// calls nobody.
+    /// Services that change what a fleet becomes on its way to proxies, in the order in which they are called.
+    /// Translation calls nobody.
     pub extensions: Arc<[ExtensionManager]>,
 }
 
@@ -202,8 +202,8 @@ fn placement(config: &EdgeGateway) -> Placement {
     }
 }
 
-/// Pods are told by the topology injector. Processes of a machine are told by nobody; who does it by their bootstrap may
-/// write down where the others are.
+/// Pods are told by the topology injector. Processes of a machine are told by nobody; who does it by their bootstrap
+/// may write down where the others are.
 fn proxy_zones(config: &EdgeGateway) -> Feature {
     let provider = &config.provider;
     let injector = provider

@@ -4,8 +4,8 @@
 //! is right. Worlds are small and dense on purpose: two namespaces, two or three names a kind, so that conflicts,
 //! dangling references, moved endpoints and ties are the rule.
 //!
-//! Every run looks at the same worlds: `.cargo/config.toml` has the seed. `cargo xtask laws` looks at others, and at many
-//! more. A failing case is written to `tests/laws/regressions.txt` (check it in) and tried first from then on.
+//! Every run looks at the same worlds: `.cargo/config.toml` has the seed. `cargo xtask laws` looks at others, and at
+//! many more. A failing case is written to `tests/laws/regressions.txt` (check it in) and tried first from then on.
 
 #![allow(
     clippy::unwrap_used,

@@ -6,23 +6,23 @@
 //!
 //! Order is make before break, by acknowledgement. New and changed clusters go first; listeners and route tables wait
 //! until these are acknowledged and warm; what is gone is removed last, and the other way round. Endpoints and secrets
-//! of known clusters and listeners change whenever they do and hold nothing up. What a chain of filters loses stays until
-//! the tables that may need it are replaced (`bridge`). Behind other guards a table has another name, so that no chain
-//! meets routes whose guards it lacks; one that the proxy has from before under such a name is brought up to date before
-//! a listener goes over to it.
+//! of known clusters and listeners change whenever they do and hold nothing up. What a chain of filters loses stays
+//! until the tables that may need it are replaced (`bridge`). Behind other guards a table has another name, so that no
+//! chain meets routes whose guards it lacks; one that the proxy has from before under such a name is brought up to date
+//! before a listener goes over to it.
 //!
 //! For each kind at most one response is unanswered. What changes meanwhile is only a set of names that need sending:
 //! the newest state coalesces, nothing queues up.
 //!
-//! A refused response counts as not held as a whole, for some proxies take nothing of it, some the good part. It is sent
-//! again in parts until a resource is refused alone. What the proxy says about it is no more than a hint of what to send
-//! apart first.
+//! A refused response counts as not held as a whole, for some proxies take nothing of it, some the good part. It is
+//! sent again in parts until a resource is refused alone. What the proxy says about it is no more than a hint of what
+//! to send apart first.
 //!
 //! A route table that is refused alone is not given up: a `trial` finds the rules or hosts in it that the proxy
-//! doesn't take, and they go into [`Quarantine`]. Any other resource is not sent again in the version that was rejected.
-//! The proxy goes on with what it had, and so clusters and endpoints that its last good listeners and tables may use are
-//! kept until the rejection is resolved, which is told too: by a better version that is taken, by going back to what the
-//! proxy has, or by removal.
+//! doesn't take, and they go into [`Quarantine`]. Any other resource is not sent again in the version that was
+//! rejected. The proxy goes on with what it had, and so clusters and endpoints that its last good listeners and tables
+//! may use are kept until the rejection is resolved, which is told too: by a better version that is taken, by going
+//! back to what the proxy has, or by removal.
 //!
 //! Deliberately absent: authorisation (the caller knows who is at the other end), and the state-of-the-world variant.
 
@@ -81,14 +81,16 @@ pub enum Action {
     },
     /// The proxy refuses a resource, and goes on with the version that it had.
     Rejected(Rejection),
-    /// What was rejected is no longer: a better version was taken, it was gone back to what the proxy has, or it is gone.
+    /// What was rejected is no longer: a better version was taken, it was gone back to what the proxy has, or it is
+    /// gone.
     Resolved {
         /// The kind of the resource.
         kind: ResourceType,
         /// Its name.
         name: Arc<str>,
     },
-    /// Parts of route tables that the proxy refuses. The stream keeps them back; others that serve the fleet should too.
+    /// Parts of route tables that the proxy refuses. The stream keeps them back; others that serve the fleet should
+    /// too.
     Quarantined(Vec<QuarantinedPart>),
 }
 

@@ -78,8 +78,8 @@ impl FromStr for DumpKind {
 #[error("`{0}` is none of all, bootstrap, endpoint, cluster, listener, route")]
 pub struct UnknownDumpKind(String);
 
-/// A codec for these resources and these bootstraps: a fraction of the whole. Types that stand inside an `Any` are found
-/// by their URLs, wherever these are in the bytes; a text that only looks like one costs nothing.
+/// A codec for these resources and these bootstraps: a fraction of the whole. Types that stand inside an `Any` are
+/// found by their URLs, wherever these are in the bytes; a text that only looks like one costs nothing.
 pub fn codec<'a>(
     bootstraps: impl IntoIterator<Item = &'a Value>,
     snapshots: impl IntoIterator<Item = &'a Snapshot>,

@@ -1,11 +1,13 @@
-//! What services of the operator make of built resources, between lowering and publication: pure, the calls are others'.
+//! What services of the operator make of built resources, between lowering and publication: pure, the calls are
+//! others'.
 //!
-//! A fleet's [`Hooked`] is given what the fleet was lowered to, and [`Answers`], what is known of earlier questions. What
-//! isn't known is asked ([`Answers::questions`]) by the bytes of the resource, so that nothing is asked twice and what an
-//! edit doesn't touch costs no call. Whoever calls the services tells the [`Outcome`], and the fleet is looked at again.
+//! A fleet's [`Hooked`] is given what the fleet was lowered to, and [`Answers`], what is known of earlier questions.
+//! What isn't known is asked ([`Answers::questions`]) by the bytes of the resource, so that nothing is asked twice and
+//! what an edit doesn't touch costs no call. Whoever calls the services tells the [`Outcome`], and the fleet is looked
+//! at again.
 //!
-//! Until a service has answered, and while it fails (unless it may fail open), what it was asked about is not served: its
-//! last good version stays in force. Of a route table that is
+//! Until a service has answered, and while it fails (unless it may fail open), what it was asked about is not served:
+//! its last good version stays in force. Of a route table that is
 //!
 //! * a route, where the last good one of its name has the same match;
 //! * the virtual host as it was, where the match is another: the old match in the new place could take requests from
@@ -394,8 +396,8 @@ impl Hooked {
         self.whole = Whole::over(&self.served);
     }
 
-    /// Takes what services are shown besides. Where it is another, nothing that was answered is known to hold still; what
-    /// was good stays so until they have.
+    /// Takes what services are shown besides. Where it is another, nothing that was answered is known to hold still;
+    /// what was good stays so until they have.
     fn show(&mut self, shown: &Arc<Shown>) {
         if *self.shown != **shown {
             for single in self.singles.values_mut().flat_map(BTreeMap::values_mut) {

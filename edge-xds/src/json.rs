@@ -84,8 +84,8 @@ impl Codec {
         Self::decode(&descriptors::closure(names.iter().map(String::as_str))?)
     }
 
-    /// A codec for those of these types (full names, no leading dot) that there are, and whatever their fields refer to.
-    /// Types that stand inside an `Any` must be named too.
+    /// A codec for those of these types (full names, no leading dot) that there are, and whatever their fields refer
+    /// to. Types that stand inside an `Any` must be named too.
     pub fn for_known<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, JsonError> {
         Self::decode(&descriptors::closure(names)?)
     }
@@ -236,9 +236,9 @@ impl Codec {
         value::Typed { type_url, fields }.serialize(serializer)
     }
 
-    /// The same for a message in pieces: a header, and in each piece behind it one element of a repeated field. Elements
-    /// are decoded one by one as they are written, because decoded they take many times their bytes, and a table may have
-    /// ten thousand hosts.
+    /// The same for a message in pieces: a header, and in each piece behind it one element of a repeated field.
+    /// Elements are decoded one by one as they are written, because decoded they take many times their bytes, and a
+    /// table may have ten thousand hosts.
     pub fn serialize_rope<S: Serializer>(
         &self,
         type_url: &str,

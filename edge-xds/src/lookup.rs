@@ -1,16 +1,16 @@
 //! Large virtual hosts in the form in which stock Envoy finds a route at once.
 //!
 //! Envoy tries the routes of a host one after the other, so that ten thousand of them cost a request a third of a
-//! millisecond. Told as a matcher (`VirtualHost.matcher`), the same routes are entries of a trie of paths: the longest of
-//! its prefixes that a path begins with leads to a list, and only the routes in that are tried, in their order.
+//! millisecond. Told as a matcher (`VirtualHost.matcher`), the same routes are entries of a trie of paths: the longest
+//! of its prefixes that a path begins with leads to a list, and only the routes in that are tried, in their order.
 //!
 //! It means exactly the same, because a list holds every route that a path with this longest prefix can match: of
 //! routes with a literal path those whose literal is the prefix or a beginning of it behind which the match allows what
 //! follows there, and all routes without one (regular expressions, CONNECT). Each of them is still matched as a whole,
 //! headers, method and all. Where lists would repeat too many routes, the host stays as it is.
 //!
-//! This is a matter of delivery: versions, parts, refusals and dumps know tables as lists, edge-proxy has an index of its
-//! own and is sent the list, and so is whoever doesn't say that it is an Envoy that knows this form.
+//! This is a matter of delivery: versions, parts, refusals and dumps know tables as lists, edge-proxy has an index of
+//! its own and is sent the list, and so is whoever doesn't say that it is an Envoy that knows this form.
 
 use crate::{
     snapshot::Body,
@@ -26,8 +26,8 @@ mod tests;
 
 /// A host with fewer routes is as fast as a list, for all that can be measured.
 const LARGE: usize = 100;
-/// Lists may hold so many times the routes of the host in all: a route for all paths is in each of them, and Envoy keeps
-/// every copy.
+/// Lists may hold so many times the routes of the host in all: a route for all paths is in each of them, and Envoy
+/// keeps every copy.
 const COPIES: usize = 3;
 /// The oldest Envoy that is known to take it.
 const SINCE: (u32, u32) = (1, 30);

@@ -227,8 +227,8 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Named + PartialEq + Send + Sync> Kept<T> {
-    /// The section of a list, and of resources that stand beside it and don't change with it. An encoder encodes one piece
-    /// after another, and there may be several.
+    /// The section of a list, and of resources that stand beside it and don't change with it. An encoder encodes one
+    /// piece after another, and there may be several.
     fn lower<E: FnMut(&Arc<T>) -> Entry>(
         &mut self,
         by: &dyn Executor,

@@ -2,9 +2,9 @@
 //!
 //! The protocol knows a route configuration as one resource, which thousands of people may share. A proxy that says
 //! so in its node ([`FEATURE`]) is sent what changed in it: runs of virtual hosts that stay as they are, by their place
-//! in the version before, and the encoded fields between them. To everything else (versions, acknowledgements, refusals)
-//! it is the table as a whole, and that is what any other proxy is sent. (Envoy's own way, VHDS, makes each virtual host
-//! a resource, to be refused and kept back apart; and Envoy compiles the whole table for it all the same.)
+//! in the version before, and the encoded fields between them. To everything else (versions, acknowledgements,
+//! refusals) it is the table as a whole, and that is what any other proxy is sent. (Envoy's own way, VHDS, makes each
+//! virtual host a resource, to be refused and kept back apart; and Envoy compiles the whole table for it all the same.)
 
 use crate::{
     lower::seek,

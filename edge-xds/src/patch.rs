@@ -1,8 +1,8 @@
 //! Patches on resources: operations of RFC 6902 on their JSON form, names of fields as in protobuf.
 //!
-//! They act on what the IR was lowered to. A resource that nobody patches is not looked at and keeps its allocation, and
-//! one that is patched is made again only when it or its patches are others. A patch that fails drops itself alone: the
-//! resource is what its other patches make of it.
+//! They act on what the IR was lowered to. A resource that nobody patches is not looked at and keeps its allocation,
+//! and one that is patched is made again only when it or its patches are others. A patch that fails drops itself alone:
+//! the resource is what its other patches make of it.
 
 mod operation;
 mod rules;

@@ -3,8 +3,8 @@
 //! A proxy takes a route table as a whole or not at all, but the table belongs to many people. So what a proxy refuses
 //! is cut out of it: a rule, else a virtual host. A [`Quarantine`] remembers what was found (by trial, see
 //! [`delta`](crate::delta)) and [applies](Quarantine::apply) it to the snapshots of the fleet, so that a proxy that
-//! starts meanwhile is sent the rest at once. Each entry holds for exactly the bytes that were refused: when the culprit
-//! changes, it is let out and tried again.
+//! starts meanwhile is sent the rest at once. Each entry holds for exactly the bytes that were refused: when the
+//! culprit changes, it is let out and tried again.
 //!
 //! What is kept back must not open what was closed. A rule keeps its match and answers 500 in the place of its action,
 //! so that its requests don't fall to a broader rule with fewer guards. Only where the match itself is what is refused

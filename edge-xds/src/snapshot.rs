@@ -83,7 +83,8 @@ pub struct Entry {
     pub source: Source,
 }
 
-/// The piece of IR that an entry was encoded from. It is the fleet's own allocation, so that keeping it costs a pointer.
+/// The piece of IR that an entry was encoded from. It is the fleet's own allocation, so that keeping it costs a
+/// pointer.
 #[derive(Clone, Debug, Default)]
 pub enum Source {
     /// Something that refers to nothing else.

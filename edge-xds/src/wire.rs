@@ -1,6 +1,6 @@
-//! Writes protobuf fields by number, for two sorts of messages. Generated types can't write some deterministically: maps
-//! of generated types iterate in random order, and `Struct` is a map. And routes are so many that building two kilobytes
-//! of structs for two hundred bytes of encoding is what a first translation would spend its time on.
+//! Writes protobuf fields by number, for two sorts of messages. Generated types can't write some deterministically:
+//! maps of generated types iterate in random order, and `Struct` is a map. And routes are so many that building two
+//! kilobytes of structs for two hundred bytes of encoding is what a first translation would spend its time on.
 //!
 //! Fields go out in the order of their numbers, as generated types write them, so that either way gives the same bytes.
 
@@ -41,8 +41,8 @@ pub(crate) fn put_generated(out: &mut Vec<u8>, number: u32, generated: &impl Mes
     message::encode(number, generated, out);
 }
 
-/// One message that says what several do together: messages behind each other are read as one, whose maps and lists have
-/// the entries of all (protobuf encoding, "last one wins"). So a map has an order.
+/// One message that says what several do together: messages behind each other are read as one, whose maps and lists
+/// have the entries of all (protobuf encoding, "last one wins"). So a map has an order.
 pub(crate) fn joined<M: Message>(parts: impl Iterator<Item = M>) -> Vec<u8> {
     let mut out = Vec::new();
     for part in parts {
@@ -89,8 +89,8 @@ fn put_number(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Writes a `google.protobuf.Struct` entry whose value is a string. Nearly all are short, so that each length is a byte and
-/// known before; there are a dozen for each route.
+/// Writes a `google.protobuf.Struct` entry whose value is a string. Nearly all are short, so that each length is a byte
+/// and known before; there are a dozen for each route.
 pub(crate) fn put_struct_str(out: &mut Vec<u8>, key: &str, value: &str) {
     const ENTRY: u8 = one_byte_key(STRUCT_FIELDS);
     const KEY: u8 = one_byte_key(MAP_KEY);

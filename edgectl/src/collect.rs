@@ -1,8 +1,8 @@
 //! `edgectl x collect`: what helps to find a fault, in one archive to look at elsewhere.
 //!
-//! Resources with their statuses, what runs and what happened in the namespaces of the controller and its fleets, and of
-//! each pod there its log, its metrics and its configuration. Of Secrets only what they are called. What can't be had is
-//! named in the archive and on standard error, and the rest is collected all the same.
+//! Resources with their statuses, what runs and what happened in the namespaces of the controller and its fleets, and
+//! of each pod there its log, its metrics and its configuration. Of Secrets only what they are called. What can't be
+//! had is named in the archive and on standard error, and the rest is collected all the same.
 
 mod bundle;
 mod pages;

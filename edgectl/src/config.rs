@@ -137,8 +137,8 @@ fn kind(text: &str) -> Result<String, String> {
     }
 }
 
-/// A dump with the names that `edgectl x translate` writes too. What nobody here knows (an extension of another build of
-/// the proxy) stays as the proxy writes it.
+/// A dump with the names that `edgectl x translate` writes too. What nobody here knows (an extension of another build
+/// of the proxy) stays as the proxy writes it.
 fn in_camel_case(dump: Value) -> Value {
     const DUMP: &str = "envoy.admin.v3.ConfigDump";
     let renamed = Codec::cached().ok().and_then(|codec| {
@@ -174,8 +174,8 @@ pub fn run(command: &ConfigCommand) -> Result<()> {
     write_value(&pages, output, &mut io::stdout().lock())
 }
 
-/// Prints what each pod of the rate limit service counts. It is text of the service's own; where several pods run, a line
-/// before it names the pod.
+/// Prints what each pod of the rate limit service counts. It is text of the service's own; where several pods run, a
+/// line before it names the pod.
 fn limits(place: &PodSelection) -> Result<()> {
     let pages = client::block_on(async {
         let client = place.connection.client().await?;

@@ -57,17 +57,17 @@ pub struct TranslateArgs {
     /// Adds what the input refers to and doesn't bring: Services with an endpoint, a GatewayClass, an EdgeProxy.
     #[arg(long)]
     pub add_missing_resources: bool,
-    /// Fails on everything that is odd: warnings, unknown fields, what an API server would refuse, and statuses that say
-    /// that something isn't in force.
+    /// Fails on everything that is odd: warnings, unknown fields, what an API server would refuse, and statuses that
+    /// say that something isn't in force.
     /// Each is a line on standard error: file:line: object: condition reason: message.
     #[arg(long)]
     pub strict: bool,
     /// The time by which certificates are judged, e.g. 2030-01-01T00:00:00Z; without it, now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub now: Option<Timestamp>,
-    /// What stands at a URL that policies make the controller fetch, such as what an identity provider says of itself or a
-    /// Wasm module, or the module in an image (`oci://registry/repository:tag=FILE`): nothing is fetched here. May be
-    /// given again.
+    /// What stands at a URL that policies make the controller fetch, such as what an identity provider says of itself
+    /// or a Wasm module, or the module in an image (`oci://registry/repository:tag=FILE`): nothing is fetched here. May
+    /// be given again.
     #[arg(long = "document", value_name = "URL=FILE", value_parser = document)]
     pub documents: Vec<(String, PathBuf)>,
     /// DNS domain of the platform.

@@ -1,5 +1,5 @@
-//! `edgectl x install` applies what Helm renders from the chart: `charts/golden/<case>/rendered.yaml`, which tier `charts`
-//! compares with Helm.
+//! `edgectl x install` applies what Helm renders from the chart: `charts/golden/<case>/rendered.yaml`, which tier
+//! `charts` compares with Helm.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it stands")]
 

@@ -160,8 +160,9 @@ fn check_case(topic: &str, folder: &Path) -> Vec<String> {
     failures
 }
 
-/// What is wrong with values that we make ourselves. What patches make is judged by the rules of Envoy's messages, and what
-/// was there before mustn't be what they fail for: so each resource takes a patch that only adds something harmless.
+/// What is wrong with values that we make ourselves. What patches make is judged by the rules of Envoy's messages, and
+/// what was there before mustn't be what they fail for: so each resource takes a patch that only adds something
+/// harmless.
 fn refused_values(case: &str, outcome: &Outcome) -> Vec<String> {
     let mut failures = Vec::new();
     for (key, snapshot) in &outcome.snapshots {
@@ -231,8 +232,8 @@ fn documents(text: &str) -> Answers {
     answers
 }
 
-/// The settings of a case: the usual ones, and what its text says before the first object of a controller's configuration:
-/// `# extensionManager: { resources: [...], ... }`, of services and the kinds that they know, and
+/// The settings of a case: the usual ones, and what its text says before the first object of a controller's
+/// configuration: `# extensionManager: { resources: [...], ... }`, of services and the kinds that they know, and
 /// `# extensionApis: { enableSDSSecretRef: true }`.
 fn settings(text: &str) -> Settings {
     let usual = Options::default().settings;

@@ -1,7 +1,8 @@
 //! Fuzz targets for every parser of bytes from outside, as ordinary tests.
 //!
-//! `cargo test -p fuzz` replays kept inputs and tries a bounded number of random ones; `BOLERO_RANDOM_ITERATIONS=1000000
-//! cargo test -p fuzz --release load` tries that many. `cargo xtask fuzz` is guided by coverage (CONTRIBUTING.md).
+//! `cargo test -p fuzz` replays kept inputs and tries a bounded number of random ones;
+//! `BOLERO_RANDOM_ITERATIONS=1000000 cargo test -p fuzz --release load` tries that many. `cargo xtask fuzz` is guided
+//! by coverage (CONTRIBUTING.md).
 //!
 //! What is here serves the targets: [`Edited`] turns a few random numbers into a text that is almost right, because
 //! random bytes alone never get past the first line of a parser; [`world`] is a fleet to start from.

@@ -57,8 +57,8 @@ enum Mode {
     Merged,
 }
 
-/// Profiles, each with the core feature that it has for itself, and with what the suite tests to be refused where it isn't
-/// claimed.
+/// Profiles, each with the core feature that it has for itself, and with what the suite tests to be refused where it
+/// isn't claimed.
 const PROFILES: [(&str, &str); 5] = [
     ("GATEWAY-HTTP", "HTTPRoute"),
     ("GATEWAY-GRPC", "GRPCRoute"),

@@ -1,12 +1,12 @@
 //! `cargo xtask fuzz`: targets of the package `fuzz`, guided by coverage, and the inputs that they keep.
 //!
-//! A target is guided if it has a folder of inputs beside it. The engine is libFuzzer, by way of bolero, which finds its
-//! way by counters in every branch. A stable compiler puts these in by itself (a pass of LLVM, without any sanitizer and
-//! its runtime), so what has them is compiled a second time: our crates, and those of others that read bytes; libFuzzer is
-//! C++.
+//! A target is guided if it has a folder of inputs beside it. The engine is libFuzzer, by way of bolero, which finds
+//! its way by counters in every branch. A stable compiler puts these in by itself (a pass of LLVM, without any
+//! sanitizer and its runtime), so what has them is compiled a second time: our crates, and those of others that read
+//! bytes; libFuzzer is C++.
 //!
-//! What is found stays below `target/` and is where the next search begins. With `--keep` it goes into the tree as well,
-//! as far as it reaches what the inputs there don't; `cargo test` replays those.
+//! What is found stays below `target/` and is where the next search begins. With `--keep` it goes into the tree as
+//! well, as far as it reaches what the inputs there don't; `cargo test` replays those.
 
 mod compiler;
 mod engine;

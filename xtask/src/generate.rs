@@ -1,10 +1,11 @@
 //! `cargo xtask gen`: files that are made from others and checked in, so that a build needs neither the tools nor the
 //! sources they are made with. A test makes them again and compares.
 //!
-//! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`,
-//! `edge-xds/src/patch/rules/envoy.rules` what values their fields take, and `edge-envoy/src/generated` the Rust of those of its messages that we speak;
-//! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`, and
-//! `edge-admission/definitions` the schemas of these and of Gateway API's, by which objects are judged offline.
+//! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for
+//! `envoy-types`, `edge-xds/src/patch/rules/envoy.rules` what values their fields take, and `edge-envoy/src/generated`
+//! the Rust of those of its messages that we speak; `charts/gateway-crds-helm/templates` holds the definitions of our
+//! own kinds, made from the types of `edge-crds`, and `edge-admission/definitions` the schemas of these and of Gateway
+//! API's, by which objects are judged offline.
 
 mod compile;
 mod judged;

@@ -1,8 +1,8 @@
 //! The test cluster: builds `e2e/kubelab`, a real Kubernetes whose pods are processes of this machine, and starts test
 //! programs inside of it.
 //!
-//! The first build compiles Kubernetes, which takes minutes; after that the sources' digest beside the program says that
-//! it is up to date. What a lab needs of the machine is checked before anything is built, each with its remedy.
+//! The first build compiles Kubernetes, which takes minutes; after that the sources' digest beside the program says
+//! that it is up to date. What a lab needs of the machine is checked before anything is built, each with its remedy.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};

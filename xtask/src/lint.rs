@@ -1,8 +1,8 @@
 //! `cargo xtask lint`: house rules that no compiler checks.
 //!
-//! Files end before 600 lines and start with what they are for; functions fit a screen; nothing is left for later by a
-//! comment; modules form no circles, and crates stand on what the map says; links in documents lead somewhere, and tests
-//! that they name exist. Formatting and clippy have commands of their own.
+//! Files end before 600 lines and start with what they are for; functions fit a screen, comments 120 columns; nothing
+//! is left for later by a comment; modules form no circles, and crates stand on what the map says; links in documents
+//! lead somewhere, and tests that they name exist. Formatting and clippy have commands of their own.
 
 use crate::workspace;
 use anyhow::{Result, bail};
@@ -20,6 +20,8 @@ mod modules;
 const MAX_FILE: usize = 600;
 /// Longest function, tests apart.
 const MAX_FUNCTION: usize = 80;
+/// Longest line of a comment, which formatting leaves as it is; rows of tables may be longer.
+const MAX_COMMENT: usize = 120;
 /// Folders that hold nothing of ours.
 const SKIP: [&str; 5] = ["target", ".git", "corpus", "crashes", "generated"];
 
@@ -95,9 +97,23 @@ fn check_rust(name: &str, text: &str, findings: &mut Vec<String>) {
             findings.push(format!("{name}:{}: `{mark}` leaves work for later", i + 1));
         }
     }
+    for (i, line) in lines.iter().enumerate().filter(|(_, line)| is_long_comment(line)) {
+        let length = line.chars().count();
+        findings.push(format!(
+            "{name}:{}: a comment of {length} columns; at most {MAX_COMMENT}",
+            i + 1
+        ));
+    }
     if !is_test {
         check_functions(name, &lines, findings);
     }
+}
+
+fn is_long_comment(line: &str) -> bool {
+    line.trim_start().strip_prefix("//").is_some_and(|comment| {
+        let text = comment.trim_start_matches(['/', '!']).trim_start();
+        line.chars().count() > MAX_COMMENT && !text.starts_with('|')
+    })
 }
 
 /// Formatting puts a function's closing brace under its first column, which is all the parsing this needs.
@@ -169,6 +185,9 @@ mod tests {
         assert_eq!(findings("a.rs", "//! Fine.\nfn a() {\n}\n"), Vec::<String>::new());
         assert_eq!(findings("a.rs", "fn a() {}\n").len(), 1, "no sentence at the start");
         assert_eq!(findings("a/mod.rs", "//! A.\n").len(), 1, "mod.rs");
+        let long = "word ".repeat(24);
+        assert_eq!(findings("a.rs", &format!("//! A.\n    /// {long}\n")).len(), 1, "long comment");
+        assert_eq!(findings("a.rs", &format!("//! | {long} |\n")).len(), 0, "a table's row");
         assert_eq!(
             findings("a.rs", concat!("//! A.\n// TO", "DO: b\n")).len(),
             1,

@@ -12,8 +12,8 @@
 //! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
 //! | conformance | the core of all profiles of the official suite, with edge-proxy | the same |
 //!
-//! Tests in a cluster wait most of the time. Where they are asked for, the tiers library, properties and fuzz run beside
-//! them (`beside`), and what these say follows at the end.
+//! Tests in a cluster wait most of the time. Where they are asked for, the tiers library, properties and fuzz run
+//! beside them (`beside`), and what these say follows at the end.
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
@@ -176,8 +176,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Starts tiers beside those in labs, as soon as these have nothing large to compile any more: otherwise the one would wait
-/// for the other's compilers.
+/// Starts tiers beside those in labs, as soon as these have nothing large to compile any more: otherwise the one would
+/// wait for the other's compilers.
 fn start(beside: &[Tier]) -> Result<Beside> {
     let names: Vec<String> = beside.iter().map(|tier| format!("{tier:?}")).collect();
     writeln!(io::stdout(), "\n=== beside what follows: {}", names.join(", "))?;
@@ -282,14 +282,14 @@ fn in_cluster() -> Result<Tally> {
     Ok(total)
 }
 
-/// With one data plane, so that a whole run stays below an hour: the other is `cargo xtask conformance --core --data-plane
-/// envoy`, and the scenarios of the cluster run on both.
+/// With one data plane, so that a whole run stays below an hour: the other is
+/// `cargo xtask conformance --core --data-plane envoy`, and the scenarios of the cluster run on both.
 fn conformance() -> Result<Tally> {
     conformance::core(DataPlane::EdgeProxy)
 }
 
-/// A run of tests that are chosen by the name of their target, never by package: cargo unifies the features of what it is
-/// asked for, and would compile the large dependencies again for every other set of packages.
+/// A run of tests that are chosen by the name of their target, never by package: cargo unifies the features of what it
+/// is asked for, and would compile the large dependencies again for every other set of packages.
 fn tests() -> Result<Command> {
     let mut command = workspace::cargo()?;
     command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);

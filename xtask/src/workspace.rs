@@ -71,9 +71,9 @@ pub(crate) fn targets(kind: &str) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// A build with the features that tests are compiled with, so that the dependencies are there. What is built is chosen by
-/// name, never by package, for cargo unifies the features of what it is asked for; and it takes those that tests ask of
-/// dependencies into account only if it is to compile a test, which is the smallest here.
+/// A build with the features that tests are compiled with, so that the dependencies are there. What is built is chosen
+/// by name, never by package, for cargo unifies the features of what it is asked for; and it takes those that tests ask
+/// of dependencies into account only if it is to compile a test, which is the smallest here.
 pub(crate) fn build() -> Result<Command> {
     let mut command = cargo()?;
     command.args(["build", "--locked", "--workspace", "--test", "embedding"]);

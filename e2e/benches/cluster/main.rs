@@ -1,7 +1,7 @@
 //! The controller in a real cluster as its users feel it: from a route in the API server to the answer by it, memory,
 //! what it does when nothing happens, what it sends when a pod is replaced, what it writes when routes come by the
-//! thousand. Prints a Markdown table; `cargo xtask bench cluster` builds the programs, runs this inside of a lab and puts
-//! the table into docs/performance.md.
+//! thousand. Prints a Markdown table; `cargo xtask bench cluster` builds the programs, runs this inside of a lab and
+//! puts the table into docs/performance.md.
 //!
 //! One tenant with one controller and one proxy grows from 10 routes to 5,000, while somebody asks it for answers.
 

@@ -1,5 +1,5 @@
-//! `edge-conformance DATA_PLANE MODE SUITE [FLAG…]` inside of the test cluster: installs a controller for all namespaces
-//! with its class `edge`, and becomes the conformance suite. `cargo xtask conformance` runs it.
+//! `edge-conformance DATA_PLANE MODE SUITE [FLAG…]` inside of the test cluster: installs a controller for all
+//! namespaces with its class `edge`, and becomes the conformance suite. `cargo xtask conformance` runs it.
 
 use anyhow::{Result, bail};
 use e2e::{

@@ -46,8 +46,8 @@ impl Lab {
         Ok(made.status.context("a token request without an answer")?.token)
     }
 
-    /// A token with the API server's own signature that expires then, in seconds since 1970: the API server itself gives
-    /// out none that holds for less than ten minutes.
+    /// A token with the API server's own signature that expires then, in seconds since 1970: the API server itself
+    /// gives out none that holds for less than ten minutes.
     pub fn forged_token(&self, account: &Object, audience: &str, expires: u64) -> Result<String> {
         let namespace = account.namespace.as_deref().unwrap_or_default();
         let uid = self.get(account)?["metadata"]["uid"].clone();

@@ -60,8 +60,8 @@ async fn follow(api: kube::Api<kube::core::DynamicObject>, sender: Sender<Value>
 }
 
 impl Record {
-    /// What each object has said so far, by name, in order: first what it said when the record or the object began, which
-    /// a definition may have filled in. One of them is marked to know how far the record is.
+    /// What each object has said so far, by name, in order: first what it said when the record or the object began,
+    /// which a definition may have filled in. One of them is marked to know how far the record is.
     pub fn statuses(&mut self, marked: &Object) -> Result<BTreeMap<String, Vec<Value>>> {
         self.marks += 1;
         let mark = self.marks.to_string();

@@ -1,8 +1,8 @@
-//! What is judged offline is judged as the API server of the lab does it: the same objects are taken and refused, in the
-//! same words.
+//! What is judged offline is judged as the API server of the lab does it: the same objects are taken and refused, in
+//! the same words.
 //!
-//! The objects are those that Gateway API's own tests try (`data/README.md`), and all of Gateway API and of our kinds in
-//! our golden cases.
+//! The objects are those that Gateway API's own tests try (`data/README.md`), and all of Gateway API and of our kinds
+//! in our golden cases.
 
 use crate::install::defined;
 use anyhow::{Context, Result, ensure};

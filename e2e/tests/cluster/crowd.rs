@@ -53,8 +53,8 @@ fn name(n: usize) -> String {
     format!("crowd-{n}")
 }
 
-/// Proxies that may take their time to say that they are ready: on a machine that is busy with two such crowds, a second
-/// can pass, and all Gateways would truly say that they have lost their proxies and found them again.
+/// Proxies that may take their time to say that they are ready: on a machine that is busy with two such crowds, a
+/// second can pass, and all Gateways would truly say that they have lost their proxies and found them again.
 fn patient() -> Value {
     let containers = ["edge", "shutdown-manager"].map(|name| {
         let probe = json!({"timeoutSeconds": 30, "failureThreshold": 3});

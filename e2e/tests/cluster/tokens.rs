@@ -98,7 +98,8 @@ fn ends_with_its_pod(tenant: &Tenant, asker: &Asker<'_>, account: &Object) -> Re
     asker.ask(Some(&token()?), Shown::Certificate)?;
     lab.delete(&pod)?;
     lab.wait_until_gone(&pod)?;
-    // The API server hears of it in its own time, and what it has said of a token holds for a while: each is tried once.
+    // The API server hears of it in its own time, and what it has said of a token holds for a while: each is tried
+    // once.
     let (refusal, _) = wait_for("a token to end with its pod", e2e::lab::PATIENCE, || {
         let token = later.pop().context("all were taken")?;
         Ok(asker.answer(Some(&token), Shown::Certificate)?.err())

@@ -1,5 +1,5 @@
-//! What docs/cluster.md tells a newcomer to type works: every line of its `sh` blocks is run as written, in order, by the
-//! shell, with the real kubectl.
+//! What docs/cluster.md tells a newcomer to type works: every line of its `sh` blocks is run as written, in order, by
+//! the shell, with the real kubectl.
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{

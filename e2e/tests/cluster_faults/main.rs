@@ -1,5 +1,5 @@
-//! What the controller makes of a cluster whose parts fail. These tests break what all others need, so they have a lab of
-//! their own and run one after the other. Runs inside a lab: `cargo xtask test --tier cluster`.
+//! What the controller makes of a cluster whose parts fail. These tests break what all others need, so they have a lab
+//! of their own and run one after the other. Runs inside a lab: `cargo xtask test --tier cluster`.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 

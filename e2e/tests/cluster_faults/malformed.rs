@@ -1,5 +1,5 @@
-//! Objects that no definition should have let through: of every kind one that can't be read, and one that is as large as
-//! can be. Each is told, and costs nobody else anything.
+//! Objects that no definition should have let through: of every kind one that can't be read, and one that is as large
+//! as can be. Each is told, and costs nobody else anything.
 
 use super::has_lasted;
 use anyhow::{Context, Result};

@@ -1,4 +1,5 @@
-//! Expressions in CEL, in rules of access and in access logs: both data planes must think the same of the same requests.
+//! Expressions in CEL, in rules of access and in access logs: both data planes must think the same of the same
+//! requests.
 
 use crate::access_logs::{lines, log};
 use crate::bench::{Bench, data_planes};

@@ -1,7 +1,8 @@
 //! HTTP/2 by its specification: h2spec, as `e2e/services` builds it, sends what RFC 9113 and RFC 7541 allow and forbid.
 //!
-//! The bar is the specification and not Envoy, which passes 134 of its cases. Requests are held up for a moment, so that
-//! what a case sends behind a request is there before its response: a stream that is over may be treated otherwise.
+//! The bar is the specification and not Envoy, which passes 134 of its cases. Requests are held up for a moment, so
+//! that what a case sends behind a request is there before its response: a stream that is over may be treated
+//! otherwise.
 
 use crate::{
     bench::{Bench, Socket, cluster, endpoint},

@@ -223,7 +223,8 @@ fn a_header_that_does_not_end_is_waited_for_no_longer_than_allowed() {
     }
 }
 
-/// A backend that answers requests and reports the bytes that each connection begins with, up to the first request's end.
+/// A backend that answers requests and reports the bytes that each connection begins with, up to the first request's
+/// end.
 fn recorder() -> (SocketAddr, mpsc::Receiver<Vec<u8>>) {
     let (report, seen) = mpsc::channel();
     (listen(move |stream| record(stream, &report)), seen)

@@ -1,5 +1,5 @@
-//! What a ClientTrafficPolicy says of clients acts, on stock Envoy where edge-proxy refuses it, the edit that takes it away
-//! takes it back, and what can't be honoured closes the listener.
+//! What a ClientTrafficPolicy says of clients acts, on stock Envoy where edge-proxy refuses it, the edit that takes it
+//! away takes it back, and what can't be honoured closes the listener.
 
 use crate::{
     backends,

@@ -1,5 +1,5 @@
-//! An extension service in force: what it changes is served and asked about once, what it fails over stays as it was, what
-//! is new meanwhile is closed, and all heals when it is back.
+//! An extension service in force: what it changes is served and asked about once, what it fails over stays as it was,
+//! what is new meanwhile is closed, and all heals when it is back.
 
 mod service;
 

@@ -1,5 +1,5 @@
-//! EdgeExtensionPolicies in force: services and scripts do what they say, an edit changes it, what can't run closes what the
-//! policy covers unless it may fail open, and all of it can be taken back.
+//! EdgeExtensionPolicies in force: services and scripts do what they say, an edit changes it, what can't run closes
+//! what the policy covers unless it may fail open, and all of it can be taken back.
 
 mod module;
 mod processing;

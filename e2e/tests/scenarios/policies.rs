@@ -71,8 +71,9 @@ impl Guarded {
         self.stack.ask_until(&what, request, |answer| answer.status == status)
     }
 
-    /// Waits until a request is answered with a status whichever worker takes it, as far as sixteen connections tell. Each
-    /// takes over a configuration by itself, and what a test does next may reach another one than what it waited for.
+    /// Waits until a request is answered with a status whichever worker takes it, as far as sixteen connections tell.
+    /// Each takes over a configuration by itself, and what a test does next may reach another one than what it waited
+    /// for.
     fn answers_everywhere(&self, request: &Request<'_>, status: u16) -> Result<()> {
         let what = format!("{status} to {request:?} from each worker");
         self.stack.look_until(&what, || {

@@ -1,5 +1,5 @@
-//! BackendTrafficPolicies and HTTPRouteFilters in force: each is shown to act, to be changed, to be taken back by an edit,
-//! and to close its route while it can't be honoured.
+//! BackendTrafficPolicies and HTTPRouteFilters in force: each is shown to act, to be changed, to be taken back by an
+//! edit, and to close its route while it can't be honoured.
 
 use crate::{policies::HttpPeer, resources, statuses::wait_until_said};
 use anyhow::Result;
@@ -84,8 +84,8 @@ impl Routed {
         self.stack.remove(POLICY)
     }
 
-    /// Shows that the route is closed while the policy says what can't be honoured, as its status tells, and open without
-    /// the policy.
+    /// Shows that the route is closed while the policy says what can't be honoured, as its status tells, and open
+    /// without the policy.
     fn fails_closed(&self, fields: &str, why: &str) -> Result<()> {
         self.shape(fields)?;
         self.answers(&get("/"), 500)?;

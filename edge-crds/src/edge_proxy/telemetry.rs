@@ -61,7 +61,8 @@ pub struct ProxyAccessLogSetting {
     /// Where entries go.
     #[schemars(length(min = 1, max = 50))]
     pub sinks: Vec<ProxyAccessLogSink>,
-    /// Of which requests: those that reach no route (Listener), those that do (Route), or those to backends (Upstream); the first two when absent.
+    /// Of which requests: those that reach no route (Listener), those that do (Route), or those to backends (Upstream);
+    /// the first two when absent.
     pub r#type: Option<ProxyAccessLogType>,
 }
 
@@ -266,7 +267,8 @@ pub struct ProxyMetrics {
     /// Metrics of gRPC for HTTPRoutes too.
     #[serde(rename = "enableGRPCStats")]
     pub enable_grpc_stats: Option<bool>,
-    /// Names of clusters in metrics; %ROUTE_NAME%, %ROUTE_NAMESPACE%, %ROUTE_KIND%, %ROUTE_RULE_NAME%, %ROUTE_RULE_NUMBER% and %BACKEND_REFS% are filled in.
+    /// Names of clusters in metrics; %ROUTE_NAME%, %ROUTE_NAMESPACE%, %ROUTE_KIND%, %ROUTE_RULE_NAME%,
+    /// %ROUTE_RULE_NUMBER% and %BACKEND_REFS% are filled in.
     pub cluster_stat_name: Option<String>,
 }
 

@@ -19,7 +19,8 @@ pub struct ExtAuth {
     pub grpc: Option<GrpcExtAuthService>,
     /// A service that is asked by HTTP.
     pub http: Option<HttpExtAuthService>,
-    /// Headers that are sent along; when absent all by gRPC, and Host, Method, Path, Content-Length and Authorization by HTTP.
+    /// Headers that are sent along; when absent all by gRPC, and Host, Method, Path, Content-Length and Authorization
+    /// by HTTP.
     pub headers_to_ext_auth: Option<Vec<String>>,
     /// Sends the body along.
     pub body_to_ext_auth: Option<BodyToExtAuth>,
@@ -28,9 +29,9 @@ pub struct ExtAuth {
     /// Allows requests when the service can not be asked.
     #[schemars(extend("default" = false))]
     pub fail_open: Option<bool>,
-    /// Looks for the route again when headers were changed. Filters before this one have run by the first route's settings: where
-    /// the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and edge-proxy answers
-    /// 403.
+    /// Looks for the route again when headers were changed. Filters before this one have run by the first route's
+    /// settings: where the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't
+    /// ask, and edge-proxy answers 403.
     pub recompute_route: Option<bool>,
     /// Tells the service about the route.
     pub include_route_metadata: Option<bool>,

@@ -47,9 +47,9 @@ pub struct JwtProvider {
     pub local_jwks: Option<LocalJwks>,
     /// Claims that become headers.
     pub claim_to_headers: Option<Vec<ClaimToHeader>>,
-    /// Looks for the route again with these headers. Filters before this one have run by the first route's settings: where
-    /// the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and edge-proxy answers
-    /// 403.
+    /// Looks for the route again with these headers. Filters before this one have run by the first route's settings:
+    /// where the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and
+    /// edge-proxy answers 403.
     pub recompute_route: Option<bool>,
     /// Where the token is; a bearer token or query parameter `access_token` when absent.
     pub extract_from: Option<JwtExtractor>,

@@ -37,7 +37,8 @@ pub struct Oidc {
     pub scopes: Option<Vec<String>>,
     /// Resources that are asked for.
     pub resources: Option<Vec<String>>,
-    /// Where the provider sends clients back to; `%REQ(x-forwarded-proto)%://%REQ(:authority)%/oauth2/callback` when absent.
+    /// Where the provider sends clients back to; `%REQ(x-forwarded-proto)%://%REQ(:authority)%/oauth2/callback` when
+    /// absent.
     #[serde(rename = "redirectURL")]
     pub redirect_url: Option<String>,
     /// Which requests are answered with 401 instead of a redirect.

@@ -105,7 +105,8 @@ fn collect(value: &Value, schema: &Value, path: &str, fields: &mut BTreeSet<Stri
     }
 }
 
-/// Whether a status accepts an object. Of kinds without one those speak that refer to it: nothing of the case is refused.
+/// Whether a status accepts an object. Of kinds without one those speak that refer to it: nothing of the case is
+/// refused.
 fn is_accepted(object: &Value, statuses: &Value) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
     let status = status_of(object, statuses);

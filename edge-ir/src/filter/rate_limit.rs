@@ -14,7 +14,8 @@ pub struct LocalRateLimit {
     /// For requests that no rule is for. Unset: as many as there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<RateLimit>,
-    /// For requests that conditions hold for. One that several rules are for counts for each, and all must let it through.
+    /// For requests that conditions hold for. One that several rules are for counts for each, and all must let it
+    /// through.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RateLimitRule>,
     /// Whether clients are told of the limit for other requests. A rule that says nothing is as its listener is.

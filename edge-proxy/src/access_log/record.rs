@@ -320,7 +320,8 @@ impl Record {
     }
 }
 
-/// A message with more fields is asked for each that is wanted; of one with fewer, comparing all costs less than hashing.
+/// A message with more fields is asked for each that is wanted; of one with fewer, comparing all costs less than
+/// hashing.
 const FEW: usize = 16;
 
 /// The values of fields.

@@ -1,6 +1,7 @@
 //! Entries for Envoy's access log service.
 //!
-//! Deliberately absent: sizes of heads and bytes on the wire, the proxy's own certificate, metadata and state of filters, and when a byte was the first or last one in a direction, where nothing here keeps it.
+//! Deliberately absent: sizes of heads and bytes on the wire, the proxy's own certificate, metadata and state of
+//! filters, and when a byte was the first or last one in a direction, where nothing here keeps it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

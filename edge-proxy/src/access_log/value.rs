@@ -379,8 +379,8 @@ pub(super) fn escape(out: &mut Vec<u8>, from: usize) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Whether a text stands in a JSON string as it is: printable ASCII without quotes and backslashes. Looked at eight bytes
-/// at a time, for nearly every text is.
+/// Whether a text stands in a JSON string as it is: printable ASCII without quotes and backslashes. Looked at eight
+/// bytes at a time, for nearly every text is.
 fn is_plain(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let mut last = [b' '; 8];

@@ -2,7 +2,8 @@
 //!
 //! What: a task for each service that something waits for. It gathers entries for a while, takes what is there, and
 //! sends it: on a stream that stays open, or by a call. Where that fails it waits, longer each time, and tries the same
-//! again; meanwhile entries wait in their [`Outbox`], which bounds them. A task that has nothing to do for a while ends.
+//! again; meanwhile entries wait in their [`Outbox`], which bounds them. A task that has nothing to do for a while
+//! ends.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -244,8 +245,8 @@ fn has_ended(talk: &Conversation) -> bool {
     false
 }
 
-/// `ExportLogsServiceRequest` and its like: one resource, one scope, which may have no name, and entries that are fields
-/// of it.
+/// `ExportLogsServiceRequest` and its like: one resource, one scope, which may have no name, and entries that are
+/// fields of it.
 fn otlp(resource: &[u8], scope: &[u8], entries: &[u8]) -> BytesMut {
     let (mut scoped, mut of_resource, mut request) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
     if !scope.is_empty() {

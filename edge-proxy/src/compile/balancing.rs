@@ -393,7 +393,8 @@ fn old_zones(specifier: Option<&LocalityConfigSpecifier>) -> Option<ZoneAwarenes
     Some(aware(routing_enabled.as_ref(), size, *fail_traffic_on_panic))
 }
 
-/// How far the own locality comes first. Who says nothing of localities gets Envoy's defaults, which need a local cluster.
+/// How far the own locality comes first. Who says nothing of localities gets Envoy's defaults, which need a local
+/// cluster.
 fn zones(at: &At<'_>, message: &ZoneAwareLbConfig) -> Result<ZoneAwareness, Rejection> {
     let at = at.field("zone_aware_lb_config");
     fields!(at, message => ZoneAwareLbConfig {

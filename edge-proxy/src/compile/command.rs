@@ -1,6 +1,7 @@
 //! Texts with command operators (`%REQ(x-a?x-b):10%`), cut into what they say and what they ask for.
 //!
-//! Who knows which operators there are is up to whoever asked: values of headers and formats of logs know different ones.
+//! Who knows which operators there are is up to whoever asked: values of headers and formats of logs know different
+//! ones.
 
 use crate::compile::field::{At, Rejection};
 

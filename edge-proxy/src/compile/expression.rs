@@ -1,7 +1,7 @@
 //! Expressions in CEL, as text or as trees in messages → [`Expression`].
 //!
-//! What: names of attributes, functions and constant patterns are resolved here; what this proxy can't tell as Envoy does is
-//! refused by its name, so that no rule rests on a value that isn't there.
+//! What: names of attributes, functions and constant patterns are resolved here; what this proxy can't tell as Envoy
+//! does is refused by its name, so that no rule rests on a value that isn't there.
 
 mod functions;
 #[cfg(test)]

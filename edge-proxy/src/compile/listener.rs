@@ -471,8 +471,8 @@ impl ListenerSpec {
         self.chains.iter().filter_map(|chain| chain.network.http())
     }
 
-    /// The clusters that its streams and datagrams go to, and those that its filters ask; those that requests go to are in
-    /// route tables.
+    /// The clusters that its streams and datagrams go to, and those that its filters ask; those that requests go to are
+    /// in route tables.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
         let streams = self.chains.iter().filter_map(|chain| match &chain.network {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),

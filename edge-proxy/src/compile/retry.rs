@@ -118,8 +118,8 @@ fn priorities(at: &At<'_>, message: &RetryPriority) -> Result<NonZeroU32, Reject
 /// When keys and tokens are asked for again: Envoy has these words whatever a policy says.
 pub(super) const FIXED_WORDS: &str = "5xx,gateway-error,connect-failure,reset";
 
-/// Compiles what is said of asking a service again, `None` where nothing is; `words` stand in for its own. As in Envoy an
-/// attempt takes as long as the longest pause at most.
+/// Compiles what is said of asking a service again, `None` where nothing is; `words` stand in for its own. As in Envoy
+/// an attempt takes as long as the longest pause at most.
 pub(super) fn of_service(
     context: &Context,
     at: &At<'_>,

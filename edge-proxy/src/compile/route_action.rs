@@ -86,8 +86,8 @@ fn forward(
         cluster_not_found_response_code, prefix_rewrite, regex_rewrite, append_x_forwarded_host, timeout, idle_timeout,
         retry_policy, request_mirror_policies, priority, upgrade_configs, max_stream_duration, cluster_specifier,
         host_rewrite_specifier, path_rewrite, hash_policy;
-        // Early data needs what HTTP/1 and HTTP/2 over TCP don't have; grpc_timeout_offset without max_grpc_timeout changes
-        // nothing, and neither do limits of virtual hosts, which are refused.
+        // Early data needs what HTTP/1 and HTTP/2 over TCP don't have; grpc_timeout_offset without max_grpc_timeout
+        // changes nothing, and neither do limits of virtual hosts, which are refused.
         ignore early_data_policy, include_vh_rate_limits, grpc_timeout_offset;
         refuse flush_timeout, metadata_match, path_rewrite_policy, retry_policy_typed_config, rate_limits, cors,
                max_grpc_timeout, internal_redirect_policy, internal_redirect_action, max_internal_redirects,

@@ -1,5 +1,5 @@
-//! Options of sockets, by the numbers that Linux has for them. All are set before a socket listens or connects, whatever
-//! state a message names: only then does TCP go by the size of a buffer.
+//! Options of sockets, by the numbers that Linux has for them. All are set before a socket listens or connects,
+//! whatever state a message names: only then does TCP go by the size of a buffer.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Traces of connection managers and routes → [`Tracing`], [`RouteTracing`].
 //!
-//! Traces decide nothing about what is served. So a tracer that isn't known, and a tag that can't be told as it is meant,
-//! is left out, and the proxy's own log says which and why.
+//! Traces decide nothing about what is served. So a tracer that isn't known, and a tag that can't be told as it is
+//! meant, is left out, and the proxy's own log says which and why.
 
 mod route;
 #[cfg(test)]

@@ -114,8 +114,8 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<(&'a [u8], X509Certi
     X509Certificate::from_der(certificate).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Chooses a server certificate among those whose key the client can use: the first that has the server name of the client
-/// hello, else the first of which a wildcard covers it, else the first.
+/// Chooses a server certificate among those whose key the client can use: the first that has the server name of the
+/// client hello, else the first of which a wildcard covers it, else the first.
 #[derive(Debug)]
 pub(super) struct CertificateChoice {
     certificates: Vec<Arc<CertifiedKey>>,

@@ -99,7 +99,8 @@ pub enum Condition {
     LocalPort(u32, u32),
     /// The name that the client has asked for in TLS; empty where it has asked for none.
     ServerName(StringCondition),
-    /// The client speaks TLS; if a name is asked for, with that in its certificate, where one without has an empty name.
+    /// The client speaks TLS; if a name is asked for, with that in its certificate, where one without has an empty
+    /// name.
     Certificate(Option<StringCondition>),
     /// What a filter before this one has found out.
     Metadata(Box<MetadataCondition>),

@@ -176,8 +176,8 @@ pub enum LbPolicy {
     RoundRobin,
     /// The same by the load that hosts report, see [`Cluster::loads`].
     Reported,
-    /// The least loaded of so many random ones (at least 2), or of [`ALL`]; where weights differ, one after the other by
-    /// weight and requests in flight.
+    /// The least loaded of so many random ones (at least 2), or of [`ALL`]; where weights differ, one after the other
+    /// by weight and requests in flight.
     LeastRequest {
         /// How many are compared.
         choices: u32,

@@ -1,9 +1,9 @@
 //! HTTP filters: what stands on the chain of a connection manager, and what routes say of it.
 //!
-//! What: [`HttpFilters`] are the entries of a manager in their order; [`RouteFilters`] is what the levels around a route
-//! (weighted cluster, route, virtual host, route configuration) say of entries by their names, merged ahead of time.
-//! Which entries act on a request follows from both: `filters::Chain`. Settings are made by [`crate::compile`], one
-//! file a filter here as there.
+//! What: [`HttpFilters`] are the entries of a manager in their order; [`RouteFilters`] is what the levels around a
+//! route (weighted cluster, route, virtual host, route configuration) say of entries by their names, merged ahead of
+//! time. Which entries act on a request follows from both: `filters::Chain`. Settings are made by [`crate::compile`],
+//! one file a filter here as there.
 //! Why by name: a route table may serve several managers, and a manager gets its table at any time (Envoy's
 //! `typed_per_filter_config`).
 
@@ -114,8 +114,8 @@ impl HttpFilter {
     }
 
     /// By which settings it guards a route that says this of it; none where it lets every request of that pass, and for
-    /// filters that aren't there to refuse anybody for who he is or what he asks for. What tells rules where clients are
-    /// counts as one that is.
+    /// filters that aren't there to refuse anybody for who he is or what he asks for. What tells rules where clients
+    /// are counts as one that is.
     pub fn guards(&self, said: Option<&RouteFilter>) -> Option<Mark> {
         use FilterKind as Kind;
         if said.map_or(self.disabled, |said| said.disabled) {

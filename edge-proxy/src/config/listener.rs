@@ -205,11 +205,11 @@ pub struct FilterChain {
     pub limits: Arc<[ConnectionLimit]>,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
-    /// Hash of its settings with the secret that says who is let in: what was agreed with a peer holds on when a certificate is
-    /// renewed.
+    /// Hash of its settings with the secret that says who is let in: what was agreed with a peer holds on when a
+    /// certificate is renewed.
     pub settings: u64,
-    /// Hash of its transport and its guards alone: of the TLS settings with the secret that says who is let in, and of rules.
-    /// A connection that was accepted by one may be served by another with the same.
+    /// Hash of its transport and its guards alone: of the TLS settings with the secret that says who is let in, and of
+    /// rules. A connection that was accepted by one may be served by another with the same.
     pub transport: u64,
 }
 

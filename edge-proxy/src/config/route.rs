@@ -204,7 +204,8 @@ impl Forward {
 }
 
 impl WeightedClusters {
-    /// The entry for a request. It is chosen by other bits of its random number than a fraction on the same route looks at.
+    /// The entry for a request. It is chosen by other bits of its random number than a fraction on the same route looks
+    /// at.
     pub fn entry(&self, random: u64) -> Option<&WeightedCluster> {
         self.pick(random.rotate_left(32))
     }

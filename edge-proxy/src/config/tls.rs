@@ -13,8 +13,8 @@ pub use crate::fault::TlsReports;
 #[derive(Debug)]
 pub struct DownstreamTls {
     agreeing: Arc<ServerConfig>,
-    /// The same for clients that offer none of our protocols. rustls would refuse them, as RFC 7301 §3.2 wants it; BoringSSL goes
-    /// on without an answer, and so does Envoy: HTTP/1.0 and probes by TLS itself are served.
+    /// The same for clients that offer none of our protocols. rustls would refuse them, as RFC 7301 §3.2 wants it;
+    /// BoringSSL goes on without an answer, and so does Envoy: HTTP/1.0 and probes by TLS itself are served.
     silent: Arc<ServerConfig>,
     own: Arc<[OwnCertificate]>,
 }

@@ -2,7 +2,8 @@
 //!
 //! What: the locality of the bootstrap's node, and the endpoints of the cluster that the bootstrap calls the local one:
 //! by these a proxy knows which share of all requests comes from its zone.
-//! Why shared: the endpoints of that one cluster matter for the choice of hosts in others, which nobody makes anew for it.
+//! Why shared: the endpoints of that one cluster matter for the choice of hosts in others, which nobody makes anew for
+//! it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

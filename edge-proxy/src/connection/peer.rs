@@ -1,5 +1,5 @@
-//! The certificate that a client has shown, as backends (`x-forwarded-client-cert`) and logs are told of it, and what was
-//! agreed on with the client.
+//! The certificate that a client has shown, as backends (`x-forwarded-client-cert`) and logs are told of it, and what
+//! was agreed on with the client.
 //!
 //! What: the text of one element of the field in Envoy's form, made when a request first needs it and kept for the
 //! connection.
@@ -171,8 +171,8 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// What a client is called by rules; `None` where it doesn't speak TLS. As in Envoy, who has shown no certificate has an empty
-/// subject. A certificate that can't be read has no names.
+/// What a client is called by rules; `None` where it doesn't speak TLS. As in Envoy, who has shown no certificate has
+/// an empty subject. A certificate that can't be read has no names.
 pub(crate) fn names(agreed: Option<Agreed>, certificate: Option<&PeerCertificate>) -> Option<Vec<String>> {
     agreed.map(|_| match certificate {
         None => vec![String::new()],

@@ -1,8 +1,8 @@
 //! Listeners whose address can't be bound: rejected, and tried again until it can.
 //!
 //! A port may be free a moment later, and nobody would send the same listener again for that. So its last version is
-//! kept beside the rejection, until it is bound, or another version comes, or it is removed. Once it is bound it serves,
-//! and the server is asked for it by name: that makes it send the listener once more, and the answer takes the
+//! kept beside the rejection, until it is bound, or another version comes, or it is removed. Once it is bound it
+//! serves, and the server is asked for it by name: that makes it send the listener once more, and the answer takes the
 //! rejection back.
 
 use std::cell::RefCell;

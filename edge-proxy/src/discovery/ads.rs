@@ -1,5 +1,5 @@
-//! The stream to the configuration server: the shell around [`DeltaClient`](crate::xds::delta::DeltaClient), one stream at a
-//! time, opened again for ever.
+//! The stream to the configuration server: the shell around [`DeltaClient`](crate::xds::delta::DeltaClient), one stream
+//! at a time, opened again for ever.
 //!
 //! While the server is away everything goes on with the last good configuration.
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::control::Control;
 
-/// How often files are looked at. A file that is swapped for another (`rename`, or a link as kubelet's) is whole whenever it
-/// is; of one that breaks off within a certificate, a key or a list the secret stays as it was.
+/// How often files are looked at. A file that is swapped for another (`rename`, or a link as kubelet's) is whole
+/// whenever it is; of one that breaks off within a certificate, a key or a list the secret stays as it was.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks at the files of secrets until the process ends.

@@ -1,8 +1,9 @@
-//! Servers of secrets beside the proxy (Envoy's SDS): one stream to each whose secrets are wanted, opened again for ever.
+//! Servers of secrets beside the proxy (Envoy's SDS): one stream to each whose secrets are wanted, opened again for
+//! ever.
 //!
-//! They are asked in the form of the protocol that all of them know: the state of the world, in which each request names
-//! all that is wanted and each answer is acknowledged by its version. While a server is away, what it said last stays in
-//! use; what it hasn't said yet keeps those closed who need it.
+//! They are asked in the form of the protocol that all of them know: the state of the world, in which each request
+//! names all that is wanted and each answer is acknowledged by its version. While a server is away, what it said last
+//! stays in use; what it hasn't said yet keeps those closed who need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};

@@ -3,11 +3,11 @@
 //! What: one task per listening socket receives from clients; the first datagram of a client picks a host and opens a
 //! session with an upstream socket of its own, so that answers find their way back by the socket they come in on. The
 //! kernel keeps a client on one worker's socket (`SO_REUSEPORT` hashes both ends), so sessions need not be shared. A
-//! session ends when nothing moves for the idle timeout, when its host leaves the cluster, or with its listener; it is opened
-//! again with another host when its own has failed and the client goes on asking. The cluster's limit on connections bounds how many there are.
-//! A datagram that can't be sent on at once is dropped and counted, as any queue on its way would do; nothing waits.
-//! Deliberately absent: batched system calls, balancing per datagram, and choosing the source address of answers on a
-//! host with several (the system picks it by its routes).
+//! session ends when nothing moves for the idle timeout, when its host leaves the cluster, or with its listener; it is
+//! opened again with another host when its own has failed and the client goes on asking. The cluster's limit on
+//! connections bounds how many there are. A datagram that can't be sent on at once is dropped and counted, as any queue
+//! on its way would do; nothing waits. Deliberately absent: batched system calls, balancing per datagram, and choosing
+//! the source address of answers on a host with several (the system picks it by its routes).
 
 mod session;
 

@@ -1,4 +1,5 @@
-//! What evaluation does where nothing comes from a message; that it is Envoy's is for `e2e/tests/messages/expressions.rs`.
+//! What evaluation does where nothing comes from a message; that it is Envoy's is for
+//! `e2e/tests/messages/expressions.rs`.
 
 use std::borrow::Cow;
 

@@ -36,8 +36,8 @@ pub(crate) struct Exchange {
     pub(crate) timer: Timer,
     /// When its head had arrived.
     pub(crate) started: Instant,
-    /// When its head began to arrive: from then on it counts how long the client may take for it all, and how long it may
-    /// last.
+    /// When its head began to arrive: from then on it counts how long the client may take for it all, and how long it
+    /// may last.
     pub(crate) asked_since: Instant,
     /// Set when another protocol is to be spoken behind the response.
     pub(crate) tunnel: RefCell<Option<Tunnel>>,
@@ -117,7 +117,8 @@ impl Exchange {
         }
     }
 
-    /// From now on it is written down what becomes of it, also where there are no logs. Whoever comes late says where it goes.
+    /// From now on it is written down what becomes of it, also where there are no logs. Whoever comes late says where
+    /// it goes.
     pub(crate) fn write_down(&self, route: Option<&Arc<str>>) {
         if self.record.get().is_some() {
             return;
@@ -291,7 +292,8 @@ impl Exchange {
         self.note(|record| record.fault(fault));
     }
 
-    /// A deadline has passed: it is counted, and doesn't count any more. What it means for whoever waits is said in return.
+    /// A deadline has passed: it is counted, and doesn't count any more. What it means for whoever waits is said in
+    /// return.
     pub(crate) fn overdue(&self, kind: Kind, pool: Option<&Rc<HostPool>>) -> Fault {
         self.timer.clear(kind);
         self.count_overdue(kind, pool);

@@ -1,7 +1,7 @@
 //! HTTP filters: what happens to a request before its route acts, and to the response behind it.
 //!
-//! What: a [`Chain`] is made of the filters that act on one request, in the order of the manager's list. Each has a step
-//! in these phases, as in Envoy:
+//! What: a [`Chain`] is made of the filters that act on one request, in the order of the manager's list. Each has a
+//! step in these phases, as in Envoy:
 //!
 //! | phase | order | may |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //!
 //! The answer of a filter goes through the response phase of all of them, also of those whose turn hadn't come, so a
 //! step must be at home there without having seen the request.
-//! Which filters act is decided by [`crate::config::filter`]: a route that says nothing, on a chain where nothing acts by
-//! itself, comes here never and costs nothing. A filter that a request gives nothing to do is no step either.
+//! Which filters act is decided by [`crate::config::filter`]: a route that says nothing, on a chain where nothing acts
+//! by itself, comes here never and costs nothing. A filter that a request gives nothing to do is no step either.
 //! Routes are looked up again when a filter asks for it, and the filters that are still to come are those of the new
 //! route (Envoy keeps those of the first). What would have guarded that route before has had to guard the first one in
 //! the same way: else the request is refused, for nobody has asked it for what the route wants to see.

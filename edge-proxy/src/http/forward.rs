@@ -1,7 +1,7 @@
 //! The router: sends a request to a backend and brings the response.
 //!
-//! What: cluster, timeouts, edits and rewrites, mirrors; then attempts ([`attempt`]) until one is good, none is left, or
-//! time is up.
+//! What: cluster, timeouts, edits and rewrites, mirrors; then attempts ([`attempt`]) until one is good, none is left,
+//! or time is up.
 
 mod attempt;
 pub(super) mod connect;
@@ -236,8 +236,8 @@ fn hashed(entry: &ClusterEntry, settings: &Forward, connection: &Connection, hea
     }
 }
 
-/// The host that a request asks for. Only what the filter has allowed is resolved: a request that names somebody else by
-/// now goes nowhere.
+/// The host that a request asks for. Only what the filter has allowed is resolved: a request that names somebody else
+/// by now goes nowhere.
 async fn resolve(
     exchange: &Exchange,
     entry: &ClusterEntry,

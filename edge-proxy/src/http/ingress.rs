@@ -193,8 +193,8 @@ fn check_version(connection: &Connection, version: Version) -> Result<(), Fault>
     Ok(())
 }
 
-/// The methods of HTTP/1 that Envoy knows: whoever means one of them and writes it in small letters, or writes something
-/// else that a backend may take for it, would get round rules about methods.
+/// The methods of HTTP/1 that Envoy knows: whoever means one of them and writes it in small letters, or writes
+/// something else that a backend may take for it, would get round rules about methods.
 const METHODS: [&str; 34] = [
     "ACL",
     "BIND",

@@ -1,7 +1,7 @@
 //! From a request to what its route does, through the filters that act on it.
 //!
-//! What: [`Site`] is where routes are looked up; [`Destination`] is what was found. A request that no filter acts on goes
-//! straight there.
+//! What: [`Site`] is where routes are looked up; [`Destination`] is what was found. A request that no filter acts on
+//! goes straight there.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ impl Destination<'_> {
         exchange.note(|record| record.route = route.map(|route| Arc::clone(&route.name)));
     }
 
-    /// Makes the edits that a route wants of its backend's responses beneath an answer of the proxy's own in place of one:
-    /// it is what the client gets of the route.
+    /// Makes the edits that a route wants of its backend's responses beneath an answer of the proxy's own in place of
+    /// one: it is what the client gets of the route.
     pub(crate) fn edit_own<B>(self, answer: &mut Response<B>, snapshot: &Snapshot, exchange: &Exchange, head: &Head) {
         let Self::Route(route) = self else { return };
         let Action::Forward(settings) = &route.action else {

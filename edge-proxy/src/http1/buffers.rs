@@ -1,8 +1,8 @@
 //! Memory that the codec of one worker uses again and again.
 //!
-//! What: buffers for reading and writing, header maps, and the text of the `date` field. A buffer belongs to a connection
-//! only while it holds something, so idle connections cost none, and a busy worker works in the same few pages: a buffer
-//! that a request was read into is free again when the request has been passed on.
+//! What: buffers for reading and writing, header maps, and the text of the `date` field. A buffer belongs to a
+//! connection only while it holds something, so idle connections cost none, and a busy worker works in the same few
+//! pages: a buffer that a request was read into is free again when the request has been passed on.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,8 @@ use http::{HeaderMap, HeaderValue};
 
 /// Room for a read while a head is awaited.
 pub(crate) const READ: usize = 16 * 1024;
-/// Room for a read of a large body: 64 kB with their head, and below the size from which memory is mapped anew each time.
+/// Room for a read of a large body: 64 kB with their head, and below the size from which memory is mapped anew each
+/// time.
 pub(crate) const LARGE_READ: usize = 96 * 1024;
 /// How much of each kind is kept.
 const KEPT: usize = 32;

@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112 §7.1).
 //!
 //! What: [`Chunked`] takes a chunked body apart as its bytes come, cut at any place; [`encode`](crate::http1::encode)
-//! puts one together. Data passes as slices of what was read. Sizes are hexadecimal digits alone, lines end in CR LF and
-//! nothing else, extensions and trailers have limits: another reader must not be able to see other chunks.
+//! puts one together. Data passes as slices of what was read. Sizes are hexadecimal digits alone, lines end in CR LF
+//! and nothing else, extensions and trailers have limits: another reader must not be able to see other chunks.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;

@@ -1,11 +1,11 @@
 //! One connection to a backend, driven by the request that uses it.
 //!
-//! What: [`Client::begin`] writes a head, [`Client::poll_response`] sends the body and waits for the head of the response,
-//! [`Client::poll_frame`] reads its body while it goes on sending. There is no task and no channel: whoever holds the
-//! connection polls it. A connection serves again when both sides of an exchange are complete and nothing is left over;
-//! bytes that nobody asked for, a response that came before the request was sent, and `connection: close` end it.
-//! Responses 1xx are skipped (RFC 9110 §15.2), except 101, after which the bytes belong to another protocol, as they do
-//! after a CONNECT that was granted.
+//! What: [`Client::begin`] writes a head, [`Client::poll_response`] sends the body and waits for the head of the
+//! response, [`Client::poll_frame`] reads its body while it goes on sending. There is no task and no channel: whoever
+//! holds the connection polls it. A connection serves again when both sides of an exchange are complete and nothing is
+//! left over; bytes that nobody asked for, a response that came before the request was sent, and `connection: close`
+//! end it. Responses 1xx are skipped (RFC 9110 §15.2), except 101, after which the bytes belong to another protocol, as
+//! they do after a CONNECT that was granted.
 
 use std::io;
 use std::pin::{Pin, pin};

@@ -407,8 +407,8 @@ fn target(method: &Method, bytes: Bytes) -> Result<Uri, Malformed> {
     if allowed { Ok(uri) } else { Err(Malformed::Head) }
 }
 
-/// A target with escapes for what some clients send as it is though it can't stand there (RFC 3986 §3.3 and §3.4). A quote
-/// in a path is for its normalisation to deal with.
+/// A target with escapes for what some clients send as it is though it can't stand there (RFC 3986 §3.3 and §3.4). A
+/// quote in a path is for its normalisation to deal with.
 fn escaped(target: &[u8]) -> Bytes {
     let mut escaped = BytesMut::with_capacity(target.len() + 16);
     let mut query = false;

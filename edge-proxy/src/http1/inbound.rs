@@ -175,8 +175,8 @@ impl Inbound {
         Poll::Ready(Ok(()))
     }
 
-    /// Nobody wants more of the request. True when it is complete, so that another may follow: a short rest that is there
-    /// already is read and forgotten.
+    /// Nobody wants more of the request. True when it is complete, so that another may follow: a short rest that is
+    /// there already is read and forgotten.
     pub(crate) fn leave_rest(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         inner.exchange += 1;

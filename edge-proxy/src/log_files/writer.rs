@@ -1,8 +1,8 @@
 //! The thread that writes logs into files.
 //!
-//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and appends. A
-//! file that can't be opened or written loses the batch and says so once; the next batch tries again. The thread starts with
-//! the first batch: a process without logs has none.
+//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and
+//! appends. A file that can't be opened or written loses the batch and says so once; the next batch tries again. The
+//! thread starts with the first batch: a process without logs has none.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use crate::config::access_log::LogFile;
 
-/// So much may wait for the thread; what comes when it does is dropped. It isn't counted in batches: a worker hands over
-/// those of all files at once, each of which may be a line long.
+/// So much may wait for the thread; what comes when it does is dropped. It isn't counted in batches: a worker hands
+/// over those of all files at once, each of which may be a line long.
 const QUEUE: usize = 2 << 20;
 /// What a batch costs beside the room of its text.
 const BATCH: usize = 128;

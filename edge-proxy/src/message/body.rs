@@ -1,7 +1,7 @@
 //! The content of requests on its way to a backend.
 //!
-//! What: frames pass as they are; what is added is the bookkeeping around them: idle deadlines, and the moment a request
-//! is complete. Content that breaks off is an error, never an end.
+//! What: frames pass as they are; what is added is the bookkeeping around them: idle deadlines, and the moment a
+//! request is complete. Content that breaks off is an error, never an end.
 
 use std::cell::Cell;
 use std::fmt;

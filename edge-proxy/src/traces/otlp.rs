@@ -86,8 +86,8 @@ pub(super) fn write(trace: &Trace, span: &Span, out: &mut Vec<u8>) {
     message::encode(2, &span, out);
 }
 
-/// By OpenTelemetry's conventions for HTTP and gRPC: who asks has failed with any status of a call but 0, who answers only
-/// where the fault is its own.
+/// By OpenTelemetry's conventions for HTTP and gRPC: who asks has failed with any status of a call but 0, who answers
+/// only where the fault is its own.
 fn status(span: &Span) -> Option<Status> {
     let number = |name| span.tag(name).and_then(|value| value.parse::<u32>().ok());
     let of_http = number("http.status_code").filter(|status| *status >= 500);

@@ -20,7 +20,8 @@ pub(super) fn find(headers: &HeaderMap) -> Result<Option<(Context, Propagation)>
     )))
 }
 
-/// `version-trace-span-flags`, in so many digits each (§3.2). As in Envoy, other lengths of later versions aren't known.
+/// `version-trace-span-flags`, in so many digits each (§3.2). As in Envoy, other lengths of later versions aren't
+/// known.
 fn parse(text: &str) -> Option<Context> {
     let mut parts = text.split('-');
     let mut number = |digits: usize| {

@@ -3,8 +3,9 @@
 //! What: Envoy's two steps: a priority (and, with locality weights, a locality), then a host in it by round robin,
 //! least request, hash or at random. Positions are kept per worker and cluster and start anew with a new view of its
 //! endpoints, which a worker notices by its version.
-//! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n). By least request hosts
-//! of equal weight are compared, and those of other weights take turns, which come later the more requests a host has.
+//! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n). By least request
+//! hosts of equal weight are compared, and those of other weights take turns, which come later the more requests a host
+//! has.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -366,8 +367,8 @@ impl Turn {
             // Workers start at different hosts, else a small load would all meet the first.
             return Self::Next(random.below(hosts.indexes.len()));
         }
-        // Schedules begin anew with every change, and the heaviest would always come first: so whose turn it is is left to
-        // chance, by weight, and where in their rounds the others are as well.
+        // Schedules begin anew with every change, and the heaviest would always come first: so whose turn it is is left
+        // to chance, by weight, and where in their rounds the others are as well.
         let first = heavy(hosts, weights, random);
         let slots = (0..).zip(&hosts.indexes).map(|(order, host)| Slot {
             deadline: match first == Some(*host) {

@@ -55,8 +55,8 @@ impl From<Fault> for SendFailure {
 }
 
 impl Lease {
-    /// Sends a request and waits for the head of the response; the lease then holds its body. `room` says how much may be
-    /// read at a time, `poll_limit` is asked whenever nothing moves, and may end the wait with a fault.
+    /// Sends a request and waits for the head of the response; the lease then holds its body. `room` says how much may
+    /// be read at a time, `poll_limit` is asked whenever nothing moves, and may end the wait with a fault.
     pub(crate) async fn send(
         &mut self,
         outgoing: Outgoing<'_>,

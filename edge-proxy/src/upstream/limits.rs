@@ -86,8 +86,8 @@ impl RequestGuard {
         Self { pool: Rc::clone(pool) }
     }
 
-    /// The same for a request that has waited for its connection, in which time others may have taken its place: `None`,
-    /// counted, when too many are in flight by now.
+    /// The same for a request that has waited for its connection, in which time others may have taken its place:
+    /// `None`, counted, when too many are in flight by now.
     pub(crate) fn after_waiting(pool: &Rc<HostPool>, workers: usize) -> Option<Self> {
         if !may_begin(&pool.cluster, pool.worker, workers) {
             return None;

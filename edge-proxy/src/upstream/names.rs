@@ -1,8 +1,8 @@
 //! Hosts by the names that requests ask for (Envoy's dynamic forward proxy).
 //!
-//! What: a name is resolved when a request asks for it, once for all that ask at the same time, and again when its answer
-//! is too old; what can't be resolved again keeps its last address. A host that answers under the same address stays
-//! the same host, with its connections.
+//! What: a name is resolved when a request asks for it, once for all that ask at the same time, and again when its
+//! answer is too old; what can't be resolved again keeps its last address. A host that answers under the same address
+//! stays the same host, with its connections.
 //! Why bounds: clients choose the names. A worker knows so many at once, and resolves a few at a time, since each
 //! look-up of the system's resolver takes a thread.
 
@@ -58,9 +58,9 @@ impl Name {
     }
 }
 
-/// Somebody who wants the address of a name, until it is known or nobody waits for it any more: a client may leave at any
-/// time. The last one gives the place of a name without an address to others, for clients choose names, and there are few
-/// places.
+/// Somebody who wants the address of a name, until it is known or nobody waits for it any more: a client may leave at
+/// any time. The last one gives the place of a name without an address to others, for clients choose names, and there
+/// are few places.
 #[derive(Debug)]
 struct Asking<'a> {
     known: &'a KnownNames,

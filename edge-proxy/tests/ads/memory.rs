@@ -1,4 +1,5 @@
-//! Memory of a process that has read its configuration, and of one whose clients open the widest windows and read nothing.
+//! Memory of a process that has read its configuration, and of one whose clients open the widest windows and read
+//! nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! A server of secrets that the test drives by hand: what it is asked for, what is answered, and what is served with it.
+//! A server of secrets that the test drives by hand: what it is asked for, what is answered, and what is served with
+//! it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! HTTP filters on the way of requests: what clients and backends see is what stock Envoy 1.40 showed with the same chain,
-//! the same routes and the same requests. (Each filter's settings are tried where they are compiled.)
+//! HTTP filters on the way of requests: what clients and backends see is what stock Envoy 1.40 showed with the same
+//! chain, the same routes and the same requests. (Each filter's settings are tried where they are compiled.)
 
 use std::sync::Arc;
 

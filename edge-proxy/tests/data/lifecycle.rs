@@ -211,7 +211,8 @@ fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
     });
 }
 
-/// Two clients leave the ends of their bodies out. Which one began first counts, and of each connection the request in hand.
+/// Two clients leave the ends of their bodies out. Which one began first counts, and of each connection the request in
+/// hand.
 #[test]
 fn a_request_has_its_time_from_the_first_byte_of_its_head_on() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,5 +1,5 @@
-//! Tokens, where clients try to say more than theirs do: backends see what they see behind stock Envoy 1.40 with the same
-//! filter.
+//! Tokens, where clients try to say more than theirs do: backends see what they see behind stock Envoy 1.40 with the
+//! same filter.
 
 use crate::filters::Filtered;
 use crate::support::run;
@@ -127,8 +127,8 @@ fn a_token_stays_here_wherever_it_was() {
     });
 }
 
-/// Another look at the routes leads to none whose guards nobody has asked: neither those before the filter that looks, nor
-/// that filter itself for another token. With the same guards as the first route it does.
+/// Another look at the routes leads to none whose guards nobody has asked: neither those before the filter that looks,
+/// nor that filter itself for another token. With the same guards as the first route it does.
 #[test]
 fn another_look_at_the_routes_leads_past_no_guard() {
     run(async {

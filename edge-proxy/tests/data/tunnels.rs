@@ -1,4 +1,5 @@
-//! CONNECT that ends at the proxy: what is in the tunnel goes on as bytes. And tunnels through backends that speak HTTP/2.
+//! CONNECT that ends at the proxy: what is in the tunnel goes on as bytes. And tunnels through backends that speak
+//! HTTP/2.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -141,8 +142,8 @@ struct Seen {
     headers: HeaderMap,
 }
 
-/// A backend that speaks HTTP/2 alone and answers with this status. Where that grants a tunnel it sends everything back,
-/// with a word before it.
+/// A backend that speaks HTTP/2 alone and answers with this status. Where that grants a tunnel it sends everything
+/// back, with a word before it.
 async fn echo_in_streams(status: StatusCode, takes_protocols: bool) -> (SocketAddr, mpsc::UnboundedReceiver<Seen>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -26,13 +26,13 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Finds the API server as `kubectl` does: by KUBECONFIG or `~/.kube/config`, else by the ServiceAccount of the pod.
-    /// Whether it answers isn't asked.
+    /// Finds the API server as `kubectl` does: by KUBECONFIG or `~/.kube/config`, else by the ServiceAccount of the
+    /// pod. Whether it answers isn't asked.
     pub async fn connect(limits: ClientLimits) -> Result<Self, Error> {
         let mut config = infer_config().await?;
         let address = config.cluster_url.to_string();
-        // Whoever asks tries again himself, by his own pauses, and says that he has to. Retries below the limits would be
-        // neither seen nor counted.
+        // Whoever asks tries again himself, by his own pauses, and says that he has to. Retries below the limits would
+        // be neither seen nor counted.
         config.default_retry = false;
         let builder = |config| ClientBuilder::try_from(config).map_err(|error| unfound(&describe(&error)));
         let throttle = tower::layer::layer_fn(move |inner| Throttle::new(inner, limits));

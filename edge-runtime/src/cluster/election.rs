@@ -3,8 +3,8 @@
 //!
 //! A follower judges a Lease by the time for which it has seen it unchanged, on its own clock, never by the times that
 //! are written in it: clocks of nodes differ. A leader that couldn't renew for `renew_deadline` steps down before
-//! anybody else may take over. Own code, because `kube-lease-manager` compares the wall clocks of two machines and knows
-//! neither a deadline for renewals nor a time between tries.
+//! anybody else may take over. Own code, because `kube-lease-manager` compares the wall clocks of two machines and
+//! knows neither a deadline for renewals nor a time between tries.
 
 use super::{
     Api, FIELD_MANAGER,
@@ -39,8 +39,8 @@ pub const LEASE: &str = "edge-gateway-leader";
 /// How long giving up the Lease may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Takes part until asked to stop, and says who leads. Who hasn't read everything yet has nothing to write, and would only
-/// keep the Lease from one who has.
+/// Takes part until asked to stop, and says who leads. Who hasn't read everything yet has nothing to write, and would
+/// only keep the Lease from one who has.
 pub async fn run(
     api: Api,
     election: Election,

@@ -41,7 +41,8 @@ pub fn describe_status(status: &Status) -> String {
     }
 }
 
-/// Whether the same request would be refused again, for what it asks: trying again helps once somebody has changed that.
+/// Whether the same request would be refused again, for what it asks: trying again helps once somebody has changed
+/// that.
 pub fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Api(status) => {

@@ -1,4 +1,5 @@
-//! Objects of fleets as the API has them: how their kinds are called, whose one is, and with which account a workload runs.
+//! Objects of fleets as the API has them: how their kinds are called, whose one is, and with which account a workload
+//! runs.
 
 use edge_infra::{CONTROLLER, FLEET, ObjectKind};
 use edge_ir::FleetKey;

@@ -1,5 +1,5 @@
-//! Requests that keep to a rate: so many in a second on average, and so many at once after a quiet time. And to what the
-//! API server asks for: when it answers one with 429, all that follow wait for as long as it says.
+//! Requests that keep to a rate: so many in a second on average, and so many at once after a quiet time. And to what
+//! the API server asks for: when it answers one with 429, all that follow wait for as long as it says.
 
 use super::terms::ClientLimits;
 use futures_util::{FutureExt as _, future::BoxFuture};

@@ -133,7 +133,8 @@ impl<K: Watched> Watching<K> {
                     self.pause = Some(self.backoff.pause());
                     let fault = judge(&error);
                     if fault == Fault::Expired {
-                        // Told as an event or as an answer: after the latter, the same version would be asked for again.
+                        // Told as an event or as an answer: after the latter, the same version would be asked for
+                        // again.
                         self.events = begin(&self.target);
                     }
                     return Err(fault);

@@ -19,8 +19,8 @@ impl Authorities {
         }
     }
 
-    /// Reads the file. Says whether it says something else than before; one that can't be read, or says nothing, changes
-    /// nothing.
+    /// Reads the file. Says whether it says something else than before; one that can't be read, or says nothing,
+    /// changes nothing.
     pub(super) fn look(&mut self) -> bool {
         let read = fs::read_to_string(&self.file).map_err(|error| describe(&error));
         let text = read.and_then(|text| match text.contains("-----BEGIN CERTIFICATE-----") {

@@ -1,7 +1,7 @@
 //! One fleet: brings its objects in line with what is wanted, and says how it is doing.
 //!
-//! A task of its own, so that what goes wrong with one fleet holds up no other. It looks at its objects whenever what is
-//! wanted or what is there changes, writes only what differs, and tries again with growing pauses what failed.
+//! A task of its own, so that what goes wrong with one fleet holds up no other. It looks at its objects whenever what
+//! is wanted or what is there changes, writes only what differs, and tries again with growing pauses what failed.
 
 use super::{
     Outputs, Rendering,
@@ -217,8 +217,8 @@ fn worse(first: Option<Fault>, second: Option<Fault>) -> Option<Fault> {
     }
 }
 
-/// Whether an object is to be there. A Service without a port can't be asked for, and one that goes takes its address with
-/// it: while no listener serves it stays as it is.
+/// Whether an object is to be there. A Service without a port can't be asked for, and one that goes takes its address
+/// with it: while no listener serves it stays as it is.
 fn stays(work: &Work, objects: &[Object], which: &ObjectId) -> bool {
     let no_port = work.wanted.as_ref().is_some_and(|(infra, _)| infra.ports.is_empty());
     objects.iter().any(|object| id(object) == *which) || (no_port && which.kind == ObjectKind::Service)

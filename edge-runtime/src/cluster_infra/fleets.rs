@@ -242,8 +242,8 @@ impl Fleets {
         }
     }
 
-    /// Nobody knows what is wanted of a fleet: it stays as it is, and what it looks like is said. Where that isn't known
-    /// either, what was said before stays.
+    /// Nobody knows what is wanted of a fleet: it stays as it is, and what it looks like is said. Where that isn't
+    /// known either, what was said before stays.
     fn leave(&self, key: &FleetKey, fleet: &FleetState, view: &View) {
         let shared = fleet.perhaps_shared.as_ref();
         if view.is_empty() && shared.is_some_and(|shared| self.views.contains_key(shared)) {

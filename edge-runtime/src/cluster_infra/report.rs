@@ -1,7 +1,7 @@
 //! How a fleet is doing, from what was seen of its objects. Pure.
 //!
-//! Only the objects that the fleet is made of count: whoever may create a Service with our labels and marks can't put an
-//! address into a Gateway's status.
+//! Only the objects that the fleet is made of count: whoever may create a Service with our labels and marks can't put
+//! an address into a Gateway's status.
 
 use super::{
     seen::{ObjectId, ObservedObject, View},
@@ -29,8 +29,9 @@ pub(super) fn nothing_yet() -> Report {
     }
 }
 
-/// What the cluster shows of a fleet of which nobody knows what is wanted. None where that doesn't show where clients reach
-/// it: somebody else may give a Service a name of his own and our marks, where fleets are in the namespaces of their Gateways.
+/// What the cluster shows of a fleet of which nobody knows what is wanted. None where that doesn't show where clients
+/// reach it: somebody else may give a Service a name of his own and our marks, where fleets are in the namespaces of
+/// their Gateways.
 pub(super) fn report_of_unknown(home: &Home, view: &View, nodes: &[IpAddr]) -> Option<Report> {
     let at_home = || {
         let at_home = |id: &ObjectId, seen: &ObservedObject| id.namespace == home.namespace && !seen.leaves;

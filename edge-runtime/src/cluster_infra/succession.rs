@@ -12,8 +12,8 @@ fn runs_pods(kind: ObjectKind) -> bool {
     WORKLOADS.contains(&kind)
 }
 
-/// Whether an object that isn't wanted any more is needed until what is wanted has taken its place: a workload that serves,
-/// or the ServiceAccount that pods may run with.
+/// Whether an object that isn't wanted any more is needed until what is wanted has taken its place: a workload that
+/// serves, or the ServiceAccount that pods may run with.
 pub(super) fn is_needed(old: &ObjectId, seen: &ObservedObject, wanted: &[Object], view: &View) -> bool {
     let serving = seen.pods(old.kind).1;
     let Some(successor) = wanted.iter().find(|object| runs_pods(object.kind)) else {
@@ -33,8 +33,8 @@ fn is_in_use(account: &str, view: &View) -> bool {
     workloads.any(|(id, seen)| seen.account() == Some(account) || seen.is_rolling(id.kind))
 }
 
-/// Whether an object is wanted that the one that is there can't be turned into: an API server refuses to change some fields
-/// of a Service for as long as it lives.
+/// Whether an object is wanted that the one that is there can't be turned into: an API server refuses to change some
+/// fields of a Service for as long as it lives.
 pub(super) fn must_be_remade(existing: &ObservedObject, wanted: &Object) -> bool {
     if wanted.kind != ObjectKind::Service {
         return false;
@@ -64,8 +64,8 @@ fn turns_balancer(existing: &ObservedObject, wanted: &Object) -> bool {
     is_balanced && is_other
 }
 
-/// Whether what an API server would make of a probe is another Service than the one that is there, in what it never changes
-/// of one. Each has an address of its own, so that counts only where one is asked for and given.
+/// Whether what an API server would make of a probe is another Service than the one that is there, in what it never
+/// changes of one. Each has an address of its own, so that counts only where one is asked for and given.
 pub(super) fn is_another(existing: &ObservedObject, made: &ObservedObject, probe: &Value) -> bool {
     let [now, then] = [existing, made].map(|seen| &seen.object["spec"]);
     let differs = |field: &str| now.pointer(field) != then.pointer(field);
@@ -105,8 +105,9 @@ pub(super) fn said_of_wanted(text: &str, name: &str) -> String {
     })
 }
 
-/// A Service like the one that is wanted, under a name that nobody has: an API server that would take this one takes that
-/// one in the place of the one that is there. What the two have in common, and only one at a time can have, is left out.
+/// A Service like the one that is wanted, under a name that nobody has: an API server that would take this one takes
+/// that one in the place of the one that is there. What the two have in common, and only one at a time can have, is
+/// left out.
 pub(super) fn probe(existing: &ObservedObject, wanted: &Object) -> Value {
     let mut probe = wanted.body.clone();
     let taken = |pointer: &str| existing.object.pointer(pointer).cloned().unwrap_or_default();

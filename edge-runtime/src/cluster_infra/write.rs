@@ -38,8 +38,8 @@ const HOLDER: &str = "edge-gateway-replicas";
 /// Where that number stands.
 const REPLICAS: &str = "/spec/replicas";
 
-/// How many objects of all fleets are written at a time. An API server hands out the ports and addresses of Services under
-/// one lock: hundreds that come together keep each other from it until their time is up.
+/// How many objects of all fleets are written at a time. An API server hands out the ports and addresses of Services
+/// under one lock: hundreds that come together keep each other from it until their time is up.
 pub(super) const AT_A_TIME: usize = 16;
 /// How many names may be looked up and taken at a time.
 const NAMES: usize = 64;
@@ -226,7 +226,8 @@ impl Writer {
         self.put(id, object).await
     }
 
-    /// Makes an object that none of ours is seen for, unless somebody else's has its name. It is this one's turn to do so.
+    /// Makes an object that none of ours is seen for, unless somebody else's has its name. It is this one's turn to do
+    /// so.
     async fn make(&self, id: &ObjectId, object: &Object, account: Account) -> Result<(Done, DynamicObject), Fault> {
         let found = self.api(id).get_opt(&id.name).await;
         if let Some(found) = found.map_err(|error| Fault::new(id, &error))? {
@@ -252,8 +253,8 @@ impl Writer {
     }
 
     /// Leaves the number of pods as it is to an autoscaler. A field that its last manager applies no more falls back to
-    /// its default, which is one pod; so another manager of ours takes it first and keeps it until the autoscaler sets it
-    /// (server-side apply, "Transferring ownership").
+    /// its default, which is one pod; so another manager of ours takes it first and keeps it until the autoscaler sets
+    /// it (server-side apply, "Transferring ownership").
     async fn hand_over(&self, id: &ObjectId, seen: &ObservedObject) -> Result<(), Error> {
         let Some(replicas) = seen.object.pointer(REPLICAS) else {
             return Ok(());
@@ -282,8 +283,9 @@ impl Writer {
             .map(drop)
     }
 
-    /// Asks the API server for what is to take an object's place: whether it would be another than the one that is there. A
-    /// webhook that has made that what it is does so again, and each time it would lose its address for nothing.
+    /// Asks the API server for what is to take an object's place: whether it would be another than the one that is
+    /// there. A webhook that has made that what it is does so again, and each time it would lose its address for
+    /// nothing.
     async fn would_be_another(&self, id: &ObjectId, object: &Object, seen: &ObservedObject) -> Result<bool, Fault> {
         let parameters = PostParams {
             dry_run: true,
@@ -365,7 +367,8 @@ pub(super) struct Wish {
 pub(super) enum Account {
     /// The fleet's alone.
     Own,
-    /// An EdgeProxy names it: others may use it too, or an administrator have made it, and it is made only if it isn't there.
+    /// An EdgeProxy names it: others may use it too, or an administrator have made it, and it is made only if it isn't
+    /// there.
     Named,
 }
 

@@ -15,8 +15,8 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// What of a changed configuration a running controller follows, and the fields that wait for its next start: these stay
-/// as they are, whatever else changes later.
+/// What of a changed configuration a running controller follows, and the fields that wait for its next start: these
+/// stay as they are, whatever else changes later.
 pub(crate) fn followed(mut new: Config, running: &Config) -> (Config, Vec<&'static str>) {
     let mut waiting = Vec::new();
     match (&mut new.mode, &running.mode) {

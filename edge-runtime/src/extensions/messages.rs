@@ -1,5 +1,5 @@
-//! The messages of `proto/extension`, by their numbers. Resources stay encoded: on the wire a message within a message is
-//! its bytes, and what isn't decoded isn't lost.
+//! The messages of `proto/extension`, by their numbers. Resources stay encoded: on the wire a message within a message
+//! is its bytes, and what isn't decoded isn't lost.
 
 use bytes::Bytes;
 use edge_ir::CustomObject;

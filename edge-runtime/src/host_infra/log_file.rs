@@ -39,8 +39,8 @@ pub(super) fn trim(path: &Path, limit: u64) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.set_len(0)
 }
 
-/// The end of what was written behind `start`, as one line that fits into a message. Entries of access logs are none of it:
-/// the proxy whose place another is to take goes on writing them into the same file.
+/// The end of what was written behind `start`, as one line that fits into a message. Entries of access logs are none of
+/// it: the proxy whose place another is to take goes on writing them into the same file.
 pub(super) fn last_words(path: &Path, start: u64) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let end = file.metadata().ok()?.len();

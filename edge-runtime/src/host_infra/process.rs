@@ -203,8 +203,8 @@ impl Process {
         format!("{last} (log: {})", self.log.display())
     }
 
-    /// Resolves when a starting process is ready, has ended, or should have been ready long ago. `before`: whose place it
-    /// is to take.
+    /// Resolves when a starting process is ready, has ended, or should have been ready long ago. `before`: whose place
+    /// it is to take.
     pub(super) async fn starting(&mut self, before: Option<Listener>, patience: Duration) -> Fate {
         let until = self.started + patience;
         let ready = questions::ready(self.admin, self.listener(), before);

@@ -31,8 +31,9 @@ pub(super) struct Listener {
     pub(super) own: [u16; 2],
 }
 
-/// Resolves when a starting proxy serves: when its admin interface says so. One that has none is looked at from outside:
-/// it listens wherever the one does whose place it takes. Where there is no such one, nobody is served worse than before.
+/// Resolves when a starting proxy serves: when its admin interface says so. One that has none is looked at from
+/// outside: it listens wherever the one does whose place it takes. Where there is no such one, nobody is served worse
+/// than before.
 pub(super) async fn ready(admin: Option<SocketAddr>, new: Listener, before: Option<Listener>) {
     let mut clock = ask_clock();
     loop {

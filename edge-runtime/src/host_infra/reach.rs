@@ -34,8 +34,8 @@ fn is_of(family: IpFamily, ip: IpAddr) -> bool {
     }
 }
 
-/// Whether an address is one of this machine's: only then the system would send to it from itself. A socket for datagrams
-/// that is connected sends nothing.
+/// Whether an address is one of this machine's: only then the system would send to it from itself. A socket for
+/// datagrams that is connected sends nothing.
 fn is_own(ip: IpAddr) -> bool {
     /// One of datagrams that are thrown away.
     const DISCARD: u16 = 9;

@@ -233,7 +233,8 @@ impl Supervisor {
         self.aside.spawn(process.leave(self.waiting.subscribe(), patience));
     }
 
-    /// The starting process isn't wanted any more. It may serve already: that it is ready is known only when it was asked.
+    /// The starting process isn't wanted any more. It may serve already: that it is ready is known only when it was
+    /// asked.
     fn dismiss_next(&mut self) {
         if let Some(process) = self.next.take() {
             self.dismiss(process);

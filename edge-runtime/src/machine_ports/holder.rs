@@ -1,5 +1,6 @@
-//! Who holds a socket of this machine, as `/proc` tells: the tables of sockets give each an inode, and the open files of
-//! processes lead from there to a process. Where there is no `/proc`, or a process is another user's, nobody is found.
+//! Who holds a socket of this machine, as `/proc` tells: the tables of sockets give each an inode, and the open files
+//! of processes lead from there to a process. Where there is no `/proc`, or a process is another user's, nobody is
+//! found.
 
 use edge_ir::{IpFamily, PortProtocol};
 use edge_translate::MachinePort;
@@ -110,7 +111,8 @@ struct Socket<'a> {
 
 impl<'a> Socket<'a> {
     fn read(line: &'a str) -> Option<Self> {
-        // proc_net_tcp(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
+        // proc_net_tcp(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout,
+        // inode
         let mut fields = line.split_whitespace().skip(1);
         let (address, port) = fields.next()?.split_once(':')?;
         let state = fields.nth(1)?;

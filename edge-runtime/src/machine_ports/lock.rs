@@ -1,8 +1,8 @@
 //! The lock by which controllers of one user agree whose a port is before any proxy binds it.
 //!
-//! A socket with a name in the kernel's abstract namespace: it belongs to the same network namespace as the port itself,
-//! two of one name can't be, and it goes with the process that holds it. Other systems than Linux have no such names,
-//! and there is no lock.
+//! A socket with a name in the kernel's abstract namespace: it belongs to the same network namespace as the port
+//! itself, two of one name can't be, and it goes with the process that holds it. Other systems than Linux have no such
+//! names, and there is no lock.
 
 use super::holder;
 use edge_ir::PortProtocol;

@@ -1,5 +1,5 @@
-//! The server of Wasm modules: HTTPS, with the controller's certificate. It answers GET of a module that some fleet uses,
-//! by its digest, and nothing else.
+//! The server of Wasm modules: HTTPS, with the controller's certificate. It answers GET of a module that some fleet
+//! uses, by its digest, and nothing else.
 
 use super::{Kept, find};
 use crate::{certs::ServerTls, http::serve_each, task::Stop};

@@ -2,8 +2,8 @@
 //!
 //! One watch a kind (and namespace, where not all count) runs as a task of its own and tells what it sees, already
 //! trimmed to our types ([`follow`], [`arrived`]); one task puts that together ([`table`]) and sends the difference.
-//! Which kinds there are is looked for again and again ([`crate::cluster::discovery`]), which namespaces count follows their labels
-//! ([`scope`]). Secrets and ConfigMaps are watched by their metadata, and read while something names them
+//! Which kinds there are is looked for again and again ([`crate::cluster::discovery`]), which namespaces count follows
+//! their labels ([`scope`]). Secrets and ConfigMaps are watched by their metadata, and read while something names them
 //! ([`references`]): their contents stay where they are otherwise. A watch that fails goes on being tried, and what was
 //! read stays in force; whatever was missed is made up for by the next complete list.
 

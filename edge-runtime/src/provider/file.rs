@@ -3,8 +3,8 @@
 //! [`run`] waits for the watch to settle, lists what is there, reads what changed, and sends the difference. Looking
 //! is always a comparison of everything with everything (a `stat` a file), so no sequence of events can be
 //! misunderstood: atomic renames, editors that save by replacing, swapped symbolic links, folders that come later.
-//! What doesn't look finished, or can't be read for a reason that passes, is looked at again. Parts are apart: what a set
-//! of files means is [`table`], what lies below a path is [`edge_files`], reading is [`reader`], and what the next
+//! What doesn't look finished, or can't be read for a reason that passes, is looked at again. Parts are apart: what a
+//! set of files means is [`table`], what lies below a path is [`edge_files`], reading is [`reader`], and what the next
 //! controller is to know of a file that is broken is [`kept`].
 
 use crate::{
@@ -153,8 +153,8 @@ async fn tell(
     world.send(Input::Batch(batch)).await
 }
 
-/// Whether an event at a path can mean something: it lies below a watched path, or below what a link leads to, or leads to
-/// one.
+/// Whether an event at a path can mean something: it lies below a watched path, or below what a link leads to, or leads
+/// to one.
 fn concerns(listing: &Listing, roots: &[PathBuf], path: &Path) -> bool {
     let mut places = roots.iter().chain(&listing.targets);
     places.any(|place| path.starts_with(place) || place.starts_with(path))

@@ -264,8 +264,8 @@ fn own_proxies(standalone: &Standalone) -> Input {
     })
 }
 
-/// What cookies of logins are signed with, as the Secret that a cluster has for it. None is told as what it is: policies
-/// that need it say so.
+/// What cookies of logins are signed with, as the Secret that a cluster has for it. None is told as what it is:
+/// policies that need it say so.
 fn signing_secret(issuer: &Issuer) -> Option<Input> {
     let bytes = certs::hmac_secret(&issuer.certificates)?;
     let secret = edge_translate::signing_secret(&issuer.namespace, bytes);

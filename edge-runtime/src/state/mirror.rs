@@ -1,7 +1,8 @@
-//! What a cluster's objects say beside what they wish for: the statuses that they carry, what classes wait for before they
-//! go, and which objects can't be read.
+//! What a cluster's objects say beside what they wish for: the statuses that they carry, what classes wait for before
+//! they go, and which objects can't be read.
 //!
-//! The provider writes it, whoever writes statuses reads it. Keyed, and the latest wins, as in the ledger: nobody waits.
+//! The provider writes it, whoever writes statuses reads it. Keyed, and the latest wins, as in the ledger: nobody
+//! waits.
 
 use super::board::{Board, News};
 use edge_translate::api::{Kind, ObjectKey, ParentReference};

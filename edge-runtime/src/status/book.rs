@@ -21,8 +21,8 @@ use std::{
 pub struct Effective {
     /// Our statements.
     pub status: Status,
-    /// Addresses of a Gateway, in the form of the API; unset where nobody looks after proxies, or nobody knows yet how they
-    /// are: then nothing is said about `Programmed` either, and what an object carries of both stays.
+    /// Addresses of a Gateway, in the form of the API; unset where nobody looks after proxies, or nobody knows yet how
+    /// they are: then nothing is said about `Programmed` either, and what an object carries of both stays.
     pub addresses: Option<Value>,
 }
 
@@ -173,8 +173,8 @@ impl Book {
         self.outdate(outdated);
     }
 
-    /// Whether the proxies of a Gateway, as far as they are known, don't serve it yet. An edit that they take a while for,
-    /// or refuse, takes nothing away: they have taken an earlier one.
+    /// Whether the proxies of a Gateway, as far as they are known, don't serve it yet. An edit that they take a while
+    /// for, or refuse, takes nothing away: they have taken an earlier one.
     fn is_awaited(&self, key: &ObjectKey) -> bool {
         let served = self.fleets.get(key).and_then(|fleet| self.served.get(fleet));
         self.listening.contains(key) && served.is_some_and(|served| !served.contains(key))
@@ -219,8 +219,8 @@ impl Book {
         of_fleet.map(|(key, _)| key).filter(|key| key.kind == Kind::Gateway)
     }
 
-    /// What is to be said about an object that can't be read: what it said before is in force, and it isn't accepted as it
-    /// is now. Nothing if it leads to nothing of ours.
+    /// What is to be said about an object that can't be read: what it said before is in force, and it isn't accepted as
+    /// it is now. Nothing if it leads to nothing of ours.
     pub fn effective_of_malformed(&self, key: &ObjectKey, malformed: &Malformed) -> Option<Effective> {
         let mut effective = self.effective(key).or_else(|| {
             let ours = malformed.parents.iter().filter(|parent| {

@@ -1,5 +1,5 @@
-//! The document of statuses: one entry an object, as YAML for the file and as JSON for the page. Pure, except that it is
-//! told the time.
+//! The document of statuses: one entry an object, as YAML for the file and as JSON for the page. Pure, except that it
+//! is told the time.
 
 use super::{book::Effective, to_yaml};
 use crate::state::Findings;

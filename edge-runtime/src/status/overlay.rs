@@ -55,8 +55,8 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
     objects
 }
 
-/// The objects whose listeners all connected proxies of their fleet serve. A fleet without such a proxy isn't in it: nobody
-/// knows what its proxies serve.
+/// The objects whose listeners all connected proxies of their fleet serve. A fleet without such a proxy isn't in it:
+/// nobody knows what its proxies serve.
 pub fn served(deliveries: &Deliveries) -> BTreeMap<FleetKey, BTreeSet<ObjectKey>> {
     let mut served: BTreeMap<FleetKey, BTreeSet<ObjectKey>> = BTreeMap::new();
     for delivery in deliveries.values() {
@@ -99,8 +99,8 @@ pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value
     addresses.iter().take(MAX_ADDRESSES).map(address).collect()
 }
 
-/// What a Gateway or a ListenerSet says when what it belongs to is gone: why is known already. A Gateway has no addresses any
-/// more then.
+/// What a Gateway or a ListenerSet says when what it belongs to is gone: why is known already. A Gateway has no
+/// addresses any more then.
 pub fn abandon(status: &mut Status, kind: Kind) -> Option<Value> {
     let StatusBody::Unattached(reasons) = &status.body else {
         return None;
@@ -124,7 +124,8 @@ pub fn abandon(status: &mut Status, kind: Kind) -> Option<Value> {
     None
 }
 
-/// Where clients reach a Gateway: at the addresses that it asks for as far as its fleet has them, else where the fleet is.
+/// Where clients reach a Gateway: at the addresses that it asks for as far as its fleet has them, else where the fleet
+/// is.
 fn addresses(report: &Report, asked: &[Arc<str>]) -> Vec<Address> {
     let given = asked.iter().filter_map(|asked| report.asked.given.get(asked));
     let given: Vec<Address> = given.map(|ip| Address::Ip(*ip)).collect();
@@ -153,7 +154,8 @@ fn programmed(report: &Report, asked: &[Arc<str>], n_addresses: usize) -> Condit
             let message = format!("One or more Gateway addresses cannot be used: {unusable}");
             return no("AddressNotUsable", message);
         }
-        // Who shares a fleet shares its Service: while another's address keeps it from being changed, nobody's ports are.
+        // Who shares a fleet shares its Service: while another's address keeps it from being changed, nobody's ports
+        // are.
         (_, None) if let Some(refusal) = &report.asked.refusal => return impossible(refusal),
         (Availability::Starting, None) => return no_resources("Proxy replicas unavailable"),
         (Availability::Unavailable(reason), None) => {

@@ -4,8 +4,8 @@
 //! object carries ([`Mirror`]) is written, a moment after the last change: each object once, however much has changed
 //! about it, and never two writes of one object at a time ([`lay`] says what to write); where only counts have changed,
 //! they may wait ([`counts`]). A class may have to be held before anything is said of it ([`hold`]). A write on top of
-//! something that we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told
-//! once and tried again. Nobody waits for this task.
+//! something that we haven't seen is refused by the API server, looked at again and repeated. What can't be written is
+//! told once and tried again. Nobody waits for this task.
 
 use super::{
     Sources,

@@ -1,10 +1,11 @@
 //! Files that are not read yet because they don't look finished.
 //!
 //! A file that is open for writing is waited for, and so is one that has become empty: whoever saves by truncating
-//! first is about to write. Both waits end, for a writer may keep its file open for ever, and an empty file may be meant.
+//! first is about to write. Both waits end, for a writer may keep its file open for ever, and an empty file may be
+//! meant.
 //!
-//! While many files change one after another, as in a checkout, what is gone from one of them may come back in another. A
-//! burst that is still going on when it is looked at waits with removals: a guard that moves is never gone.
+//! While many files change one after another, as in a checkout, what is gone from one of them may come back in another.
+//! A burst that is still going on when it is looked at waits with removals: a guard that moves is never gone.
 
 use super::Settling;
 use std::{

@@ -1,9 +1,9 @@
-//! Which ServiceAccounts the proxies of a fleet have while nobody knows how it is to be made: the EdgeProxy that shapes it
-//! can't be used, and couldn't when this controller began. What serves must go on being served then.
+//! Which ServiceAccounts the proxies of a fleet have while nobody knows how it is to be made: the EdgeProxy that shapes
+//! it can't be used, and couldn't when this controller began. What serves must go on being served then.
 //!
-//! By rule it is the account of the fleet's own name. An EdgeProxy may have named another one, which the cluster knows: it
-//! stands in the workload that bears the fleet's marks. That is believed in the fleet's own namespace alone, where whoever
-//! may make a workload may have pods with any account.
+//! By rule it is the account of the fleet's own name. An EdgeProxy may have named another one, which the cluster knows:
+//! it stands in the workload that bears the fleet's marks. That is believed in the fleet's own namespace alone, where
+//! whoever may make a workload may have pods with any account.
 
 use super::tokens::Account;
 use crate::cluster::{

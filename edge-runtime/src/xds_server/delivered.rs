@@ -1,7 +1,7 @@
 //! What a proxy serves, as far as listeners go, told to whoever writes statuses.
 //!
-//! A refused or slow edit takes nothing away: the proxy goes on with what it has taken last. Until it has answered to all
-//! listeners that there were for it, nothing is told of a proxy, so that one that comes makes nobody look unserved.
+//! A refused or slow edit takes nothing away: the proxy goes on with what it has taken last. Until it has answered to
+//! all listeners that there were for it, nothing is told of a proxy, so that one that comes makes nobody look unserved.
 
 use crate::state::{Connection, Deliveries, Delivery};
 use edge_ir::{FleetKey, Origins};

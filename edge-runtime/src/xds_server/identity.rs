@@ -3,9 +3,9 @@
 //! The handshake lets in whoever shows no certificate or one of our authority. That is more than proxies: the
 //! controller's own certificate, for one. Whether a [`Peer`] may have a fleet's configuration is asked of the
 //! [`Authorizer`] for every stream, when the fleet is known. A proxy's certificate names a host of the controller's
-//! namespace, as `certgen` makes it; one that names fleets as well (a URI `edge-gateway:fleet/<fleet>`) is good for these
-//! alone. Proxies that we start ourselves have one that does, and no other is taken then. In a cluster it is the token of
-//! the fleet's ServiceAccount that names the fleet.
+//! namespace, as `certgen` makes it; one that names fleets as well (a URI `edge-gateway:fleet/<fleet>`) is good for
+//! these alone. Proxies that we start ourselves have one that does, and no other is taken then. In a cluster it is the
+//! token of the fleet's ServiceAccount that names the fleet.
 
 use super::{
     accounts::Accounts,

@@ -1,5 +1,5 @@
-//! Tells the service of global rate limits what to count: all domains at once, and again whenever one changes (the state
-//! of the world, as that service knows no other variant), over gRPC with TLS.
+//! Tells the service of global rate limits what to count: all domains at once, and again whenever one changes (the
+//! state of the world, as that service knows no other variant), over gRPC with TLS.
 //!
 //! At most one response is under way; what changes meanwhile is in the next. What the service refuses is logged and not
 //! sent again: it goes on with what it took last.

@@ -1,8 +1,8 @@
 //! Whose a token is: the API server says (TokenReview), for one audience.
 //!
-//! What it said of a proxy's holds for a while and until the token expires ([`memory`]). When it can't be asked, what it
-//! said last goes on holding until then, and who is new is asked to come back. Tokens are kept as hashes, and nowhere
-//! else.
+//! What it said of a proxy's holds for a while and until the token expires ([`memory`]). When it can't be asked, what
+//! it said last goes on holding until then, and who is new is asked to come back. Tokens are kept as hashes, and
+//! nowhere else.
 
 use crate::cluster::fault::{Trouble, describe};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};

@@ -36,8 +36,8 @@ pub struct BackendTrafficPolicy {
     pub status: StatusAsRead,
 }
 
-/// A spec that can't be read. It is kept as it was written: a policy may be what keeps requests from a backend, so what it
-/// is for must not be open for a slip in it.
+/// A spec that can't be read. It is kept as it was written: a policy may be what keeps requests from a backend, so what
+/// it is for must not be open for a slip in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unread {
     /// As written.

@@ -1,7 +1,7 @@
 //! ClientTrafficPolicy: how listeners treat clients.
 //!
-//! The object is kept as it was written, as a SecurityPolicy is: it may validate clients, and what can't be read must not
-//! let them in. These types know every field, and one that they don't know is a fault.
+//! The object is kept as it was written, as a SecurityPolicy is: it may validate clients, and what can't be read must
+//! not let them in. These types know every field, and one that they don't know is a fault.
 
 use serde::{Deserialize, Serialize};
 

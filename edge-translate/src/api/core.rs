@@ -71,7 +71,8 @@ pub struct ServicePort {
     pub app_protocol: Option<Text>,
     /// Port that clients use.
     pub port: u16,
-    /// Port of the pods; absent means the same. Translation goes by EndpointSlices, and who makes up missing ones by this.
+    /// Port of the pods; absent means the same. Translation goes by EndpointSlices, and who makes up missing ones by
+    /// this.
     #[serde(default, skip_serializing_if = "is_default")]
     pub target_port: Option<IntOrText>,
 }

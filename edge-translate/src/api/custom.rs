@@ -1,5 +1,5 @@
-//! Objects of kinds that only extension services know: the configuration names these kinds, and nobody here reads more of
-//! them than their metadata and, of policies, whom they are for.
+//! Objects of kinds that only extension services know: the configuration names these kinds, and nobody here reads more
+//! of them than their metadata and, of policies, whom they are for.
 
 use crate::api::Text;
 use crate::api::{Kind, Metadata};

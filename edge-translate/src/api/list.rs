@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
-/// A list that may be left out. Where an object is laid over another, an empty list stands in place of what is below it,
-/// and one that isn't written leaves that as it is; to whoever reads the list they are the same.
+/// A list that may be left out. Where an object is laid over another, an empty list stands in place of what is below
+/// it, and one that isn't written leaves that as it is; to whoever reads the list they are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct List<T>(Option<Box<[T]>>);

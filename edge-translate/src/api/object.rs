@@ -247,8 +247,8 @@ impl ObjectKey {
         }
     }
 
-    /// `apiVersion` and `kind` as the API has them; of a kind that the configuration names the group alone, for the version
-    /// is no part of what an object is.
+    /// `apiVersion` and `kind` as the API has them; of a kind that the configuration names the group alone, for the
+    /// version is no part of what an object is.
     pub fn api_kind(&self) -> (String, &str) {
         match self.custom().and_then(|(kind, _)| kind.split_once('.')) {
             Some((kind, group)) => (group.to_owned(), kind),

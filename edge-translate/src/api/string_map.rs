@@ -4,8 +4,8 @@ use crate::api::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
 
-/// Strings by name, in order of name. Nearly every object has such maps, and nearly all of them have a few entries: they
-/// stand in one row, which is a tenth of a tree's first node.
+/// Strings by name, in order of name. Nearly every object has such maps, and nearly all of them have a few entries:
+/// they stand in one row, which is a tenth of a tree's first node.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringMap(Box<[(Text, Text)]>);
 

@@ -352,8 +352,8 @@ fn check_hooks(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
     }
 }
 
-/// Objects of the kinds that a service names are shown to it where it is called: kinds without such a call would be read
-/// and shown to nobody, and what they are to keep out would come in.
+/// Objects of the kinds that a service names are shown to it where it is called: kinds without such a call would be
+/// read and shown to nobody, and what they are to keep out would come in.
 fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
     let hooks = manager.hooks.as_ref().and_then(|hooks| hooks.xds_translator.as_ref());
     let called = hooks.map(|hooks| &*hooks.post).unwrap_or_default();

@@ -198,8 +198,8 @@ fn merge_chunks<T: Named>(list: &List<Arc<T>>, mut pending: &[Step<T>]) -> Optio
     changed.then(|| List::of_chunks(merged))
 }
 
-/// How many pieces of a sorted list come before a name. It looks further and further ahead: an edit reads a few names of
-/// ten thousand, and many edits hardly more than all of them.
+/// How many pieces of a sorted list come before a name. It looks further and further ahead: an edit reads a few names
+/// of ten thousand, and many edits hardly more than all of them.
 fn rank<T: Named>(items: &[Arc<T>], name: &str) -> usize {
     let is_before = |item: &Arc<T>| item.name() < name;
     let mut end = 1;

@@ -65,8 +65,8 @@ pub(crate) struct Index {
     pub(crate) route_policies: Counts<Id, RoutePolicy>,
     /// What routes need of a listener, by the number of those that do.
     pub(crate) filters: Counts<ListenerId, FilterKey>,
-    /// What a BackendTrafficPolicy asks of backends of routes in vain at the listeners that it is for, by the number of these
-    /// routes.
+    /// What a BackendTrafficPolicy asks of backends of routes in vain at the listeners that it is for, by the number of
+    /// these routes.
     pub(crate) in_vain: Counts<Id, InVain>,
     /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.
     pub(crate) overlaps: Counts<RouteId, (ListenerId, RouteId)>,

@@ -83,8 +83,8 @@ pub(crate) struct Memo<K, V> {
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
-    /// What nobody reads any more, or did for a while. Forgotten between stages: what units of this one have read keeps its
-    /// place until it is taken in.
+    /// What nobody reads any more, or did for a while. Forgotten between stages: what units of this one have read keeps
+    /// its place until it is taken in.
     unread: Vec<NodeId>,
     /// Followed keys that came or went.
     turned: Vec<K>,
@@ -370,7 +370,8 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.due.iter().all(Vec::is_empty)
     }
 
-    /// Runs a unit over the table as it is. Nobody knows of it before [`Self::take_in`], so that many may run at a time.
+    /// Runs a unit over the table as it is. Nobody knows of it before [`Self::take_in`], so that many may run at a
+    /// time.
     pub(crate) fn run(&self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Given<V>) -> Ran<K, V> {
         let reads = Reads {
             memo: self,

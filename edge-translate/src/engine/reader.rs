@@ -215,8 +215,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Policies over an object, sorted by no order that can be seen; those of other namespaces as far as a ReferenceGrant
-    /// lets them in. Of a route for its attachment alone, as with [`Self::host_routes`].
+    /// Policies over an object, sorted by no order that can be seen; those of other namespaces as far as a
+    /// ReferenceGrant lets them in. Of a route for its attachment alone, as with [`Self::host_routes`].
     pub(crate) fn covers(&self, kind: Kind, id: Id) -> impl Iterator<Item = Cover> {
         match RouteKind::of(kind) {
             Some(kind) => debug_assert_eq!(self.key, Key::Attach(RouteId { kind, id }), "only this unit is woken"),

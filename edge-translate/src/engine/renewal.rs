@@ -2,9 +2,9 @@
 //!
 //! Names and decisions are numbered, and a number may stand anywhere in the memo, the indexes and other numbers' keys.
 //! So none is ever taken back. Instead an engine that has numbered far more than its world can need makes a new one of
-//! the same world, and goes on as that one. By the laws it gives the same: all objects in any order make the same fleets
-//! and statuses as the history that led to them. That costs a translation from scratch, once for as many new names as
-//! the world has, so that each of them pays for a share that doesn't grow.
+//! the same world, and goes on as that one. By the laws it gives the same: all objects in any order make the same
+//! fleets and statuses as the history that led to them. That costs a translation from scratch, once for as many new
+//! names as the world has, so that each of them pays for a share that doesn't grow.
 
 use super::Translator;
 use crate::change::Change;

@@ -1,8 +1,8 @@
 //! Running the units of a stage: one after another, or many at a time where many are due.
 //!
 //! Units of a stage read only what earlier stages left, so that nobody sees in which order they run. What they give is
-//! taken in in one order, which is that of units that run one after another: numbers of nodes and lists of readers are the
-//! same too, whoever ran them.
+//! taken in in one order, which is that of units that run one after another: numbers of nodes and lists of readers are
+//! the same too, whoever ran them.
 
 use super::{
     Translator, faults,

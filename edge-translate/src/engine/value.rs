@@ -21,8 +21,8 @@ use crate::{
 use edge_ir::{CustomPolicy, EndpointSet, Infra, Patch, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
-/// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is large
-/// stands behind a pointer.
+/// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is
+/// large stands behind a pointer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// See [`phase::gateways::class`](crate::phase::gateways::class).

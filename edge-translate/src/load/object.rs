@@ -194,8 +194,8 @@ pub(crate) fn custom(root: &Node<'_>, kind: &CustomKind, namespace: &Arc<str>) -
     }
 }
 
-/// A kind that isn't ours. One that is nearly ours is a slip: an API server would refuse it, and what is in force of the
-/// object stays.
+/// A kind that isn't ours. One that is nearly ours is a slip: an API server would refuse it, and what is in force of
+/// the object stays.
 fn unknown_kind(
     root: &Node<'_>,
     (group, api_version, kind): (&str, &str, &str),

@@ -1,8 +1,8 @@
 //! Whether a policy says what it is for.
 //!
-//! Policies are kept as they were written and read where they act; a field that isn't known there makes one invalid, and
-//! closes what it is for. A slip in what it is for takes that away instead: nothing would be guarded, and nothing closed.
-//! An API server refuses it, so it is not taken.
+//! Policies are kept as they were written and read where they act; a field that isn't known there makes one invalid,
+//! and closes what it is for. A slip in what it is for takes that away instead: nothing would be guarded, and nothing
+//! closed. An API server refuses it, so it is not taken.
 
 use super::{
     Fault,

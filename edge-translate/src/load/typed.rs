@@ -1,5 +1,5 @@
-//! Free JSON to types, by the reader that documents go through: what a policy says is kept as it was written until it is
-//! known what it merges with, and errors in it read as those of any other object.
+//! Free JSON to types, by the reader that documents go through: what a policy says is kept as it was written until it
+//! is known what it merges with, and errors in it read as those of any other object.
 
 use std::cell::RefCell;
 

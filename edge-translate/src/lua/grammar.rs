@@ -467,8 +467,8 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// A name that is called, or of which a field is assigned: where nothing is behind it, loading ends there. What stands
-    /// in a function, in a loop or under a condition may never run.
+    /// A name that is called, or of which a field is assigned: where nothing is behind it, loading ends there. What
+    /// stands in a function, in a loop or under a condition may never run.
     fn note_end(&mut self, root: &str) {
         let runs = matches!(&self.within[..], [chunk] if chunk.is_outermost());
         let is_known = self.known.contains(root) || GLOBALS.contains(&root);

@@ -10,7 +10,8 @@ const MOST: usize = 4;
 /// Policies with one hash, each with the number of what it says.
 type Bucket<P, N> = SmallVec<[(Arc<P>, N); 1]>;
 
-/// Policies of a kind, by a hash of what they say. Behind a plain lock: each is asked for once, by the unit that reads it.
+/// Policies of a kind, by a hash of what they say. Behind a plain lock: each is asked for once, by the unit that reads
+/// it.
 #[derive(Debug)]
 pub(crate) struct Alike<P, N>(RwLock<FxHashMap<u64, Bucket<P, N>>>);
 

@@ -1,8 +1,9 @@
 //! What policies decide, as values with numbers: equal decisions have equal numbers, and are compared at a glance.
 //!
 //! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Decision`] for each rule; a
-//! [`Variant`] is the part of it that enters a cluster, [`Traffic`] what a policy makes of requests. A new kind of policy
-//! is a field of one or several. Number 0 is "nothing is decided", as for nearly every route: it adds to no name.
+//! [`Variant`] is the part of it that enters a cluster, [`Traffic`] what a policy makes of requests. A new kind of
+//! policy is a field of one or several. Number 0 is "nothing is decided", as for nearly every route: it adds to no
+//! name.
 
 use super::{
     BackendId, FilterKey, Id, OutsideService, Placement, Sym,

@@ -1,4 +1,5 @@
-//! The numbers of what policies decide, and what is found out once for many: of a thousand copies of a policy one is read.
+//! The numbers of what policies decide, and what is found out once for many: of a thousand copies of a policy one is
+//! read.
 
 use super::{
     Context, ContextId, Extension, ExtensionId, FilterSettingsId, InstanceId, ModuleId, Placement, PlacementId,

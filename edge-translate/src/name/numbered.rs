@@ -1,8 +1,8 @@
 //! Values with numbers: equal values have equal numbers.
 //!
 //! Units number values while they run, on however many threads. What was numbered when they began is read without a
-//! lock; what is new stands behind one until [`Numbered::settle`], when nobody else has the table. So which number a new
-//! value gets is a matter of who comes first, and never decides anything that can be seen.
+//! lock; what is new stands behind one until [`Numbered::settle`], when nobody else has the table. So which number a
+//! new value gets is a matter of who comes first, and never decides anything that can be seen.
 
 use rustc_hash::FxHashMap;
 use std::{

@@ -30,8 +30,8 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// What is wrong with a URL that proxies are told and send browsers to. They judge it as one that they ask themselves, and refuse
-/// the listener.
+/// What is wrong with a URL that proxies are told and send browsers to. They judge it as one that they ask themselves,
+/// and refuse the listener.
 pub(crate) fn check_told(url: &str) -> Result<(), &'static str> {
     OutsideService::at(url).map(|_| ())
 }
@@ -115,8 +115,9 @@ impl OutsideService {
         self.host.parse().ok()
     }
 
-    /// The name of its cluster: host and port, how it is spoken to where that is not what the port is for, and what tells
-    /// its variant from others. No two hosts have one name: else whoever names the one could take the place of the other.
+    /// The name of its cluster: host and port, how it is spoken to where that is not what the port is for, and what
+    /// tells its variant from others. No two hosts have one name: else whoever names the one could take the place of
+    /// the other.
     pub(crate) fn cluster(&self, variant: &str) -> ClusterName {
         let unusual = match (self.scheme, self.port) {
             (Scheme::Https, 80) => "_https",
@@ -137,8 +138,8 @@ impl OutsideService {
     }
 }
 
-/// The host of a URL: a name, of what names have (RFC 1123 §2.1, and underscores, which names of containers have), or an
-/// address, of IPv6 in brackets and in one form.
+/// The host of a URL: a name, of what names have (RFC 1123 §2.1, and underscores, which names of containers have), or
+/// an address, of IPv6 in brackets and in one form.
 fn read_host(text: &str) -> Result<Arc<str>, &'static str> {
     if let Some(inner) = text.strip_prefix('[') {
         let ip = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());

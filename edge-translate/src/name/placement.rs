@@ -4,8 +4,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// What is said of endpoints besides their addresses. It stands in the list of endpoints, of which there is one for each
-/// placement: clusters that differ in other things share it.
+/// What is said of endpoints besides their addresses. It stands in the list of endpoints, of which there is one for
+/// each placement: clusters that differ in other things share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Placement {

@@ -41,8 +41,8 @@ pub(crate) fn body(reader: &Reader<'_>, namespace: &str, body: &ResponseText) ->
     Ok(Some(ResponseBody::Format(text.into())))
 }
 
-/// What a ConfigMap keeps under the key `response.body`, else under its first key: texts before bytes, which stand apart
-/// there.
+/// What a ConfigMap keeps under the key `response.body`, else under its first key: texts before bytes, which stand
+/// apart there.
 fn of_config_map<'a>(
     reader: &Reader<'a>,
     namespace: &str,

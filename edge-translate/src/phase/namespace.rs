@@ -6,7 +6,8 @@ use crate::{
     name::{Id, Interner},
 };
 
-/// Whether a selector chooses a namespace by its labels. One that has a fault chooses none, whatever the rest of it says.
+/// Whether a selector chooses a namespace by its labels. One that has a fault chooses none, whatever the rest of it
+/// says.
 pub(crate) fn is_selected(reader: &Reader<'_>, selector: &LabelSelector, namespace: &str) -> bool {
     let empty = StringMap::new();
     let id = Id {

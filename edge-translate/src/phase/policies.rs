@@ -18,9 +18,9 @@
 //! | `filter_list` | the filters that a policy brings |
 //! | `effective` | what is decided for each rule of a route at a listener, by precedence |
 //!
-//! The next kind of policy is a row in `attachment`, a module that reads it as `traffic` does, its arms in `policy`, and
-//! a field of [`Decision`](crate::name::Decision) that `effective` fills. Its status (`statuses/attached`) needs nothing
-//! new.
+//! The next kind of policy is a row in `attachment`, a module that reads it as `traffic` does, its arms in `policy`,
+//! and a field of [`Decision`](crate::name::Decision) that `effective` fills. Its status (`statuses/attached`) needs
+//! nothing new.
 
 pub(crate) mod attachment;
 pub(crate) mod client;

@@ -63,8 +63,8 @@ impl Pointer {
         })
     }
 
-    /// Proxies ask for it as the authority of the server (RFC 3986 §3.2), which knows no slashes. Where the path can't be
-    /// told from the name, a hash of it stands behind. No backend is called so.
+    /// Proxies ask for it as the authority of the server (RFC 3986 §3.2), which knows no slashes. Where the path can't
+    /// be told from the name, a hash of it stands behind. No backend is called so.
     fn cluster_name(&self) -> ClusterName {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         let name: String = self.path.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

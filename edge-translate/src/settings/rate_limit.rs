@@ -1,4 +1,5 @@
-//! The service of global rate limits, as a configuration file speaks of it: what proxies ask, and what is made around it.
+//! The service of global rate limits, as a configuration file speaks of it: what proxies ask, and what is made around
+//! it.
 
 use super::RateLimitSettings;
 use crate::{

@@ -107,8 +107,8 @@ impl Stamp<'_> {
         })
     }
 
-    /// Entries of other controllers as they are, then ours as far as the limit allows. An ancestor's that names no controller
-    /// is of ours: those of an EdgeProxy had no place for the name once, and the API server dropped it.
+    /// Entries of other controllers as they are, then ours as far as the limit allows. An ancestor's that names no
+    /// controller is of ours: those of an EdgeProxy had no place for the name once, and the API server dropped it.
     fn entries(&self, old: Option<&Value>, by: &str, controller: &str, ours: &[ParentStatus], limit: usize) -> Value {
         let is_mine = |entry: &&Value| match entry.get("controllerName") {
             Some(name) => name == controller,

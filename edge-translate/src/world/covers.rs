@@ -2,8 +2,8 @@
 //!
 //! Kept from both ends, so that a change costs what it touches: a policy that comes, or chooses otherwise, looks at the
 //! objects where it may choose; an object that comes, goes or bears other labels is shown to the policies that choose
-//! where it is; and a namespace with other labels to those that ask for these. Whether a ReferenceGrant lets a policy of
-//! another namespace in is for whoever asks (`Reader::covers`).
+//! where it is; and a namespace with other labels to those that ask for these. Whether a ReferenceGrant lets a policy
+//! of another namespace in is for whoever asks (`Reader::covers`).
 
 use super::{
     Touched, World,
@@ -131,7 +131,8 @@ enum Presence {
 }
 
 impl World {
-    /// Policies over an object, sorted: one that names several parts of it, or both names and chooses it, comes as often.
+    /// Policies over an object, sorted: one that names several parts of it, or both names and chooses it, comes as
+    /// often.
     pub(crate) fn covers(&self, kind: Kind, id: Id) -> &[Cover] {
         self.covers.over.get(&(kind, id)).map_or(&[], |over| over)
     }

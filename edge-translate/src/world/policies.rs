@@ -1,7 +1,7 @@
 //! What policies say of what they cover: which objects they name, and which they choose.
 //!
-//! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy: a route
-//! that somebody put behind authentication must not be open for that.
+//! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy: a
+//! route that somebody put behind authentication must not be open for that.
 
 use crate::{
     api::{Generic, Kind, LabelSelector, Object, PolicyTargets, StringMap, TargetRef, TargetSelector, TargetsFrom},

@@ -9,7 +9,8 @@ use edge_ir::{
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All violations, empty when the fleet is whole: each name stands once and in order, and each reference leads somewhere.
+/// All violations, empty when the fleet is whole: each name stands once and in order, and each reference leads
+/// somewhere.
 pub(crate) fn wholeness(fleet: &Fleet) -> Vec<String> {
     let mut wrong = Vec::new();
     ordered("listeners", fleet.listeners.iter().map(|l| &*l.name), &mut wrong);
@@ -123,7 +124,8 @@ fn routes_of<'a>(fleet: &'a Fleet, table: &'a str) -> impl Iterator<Item = &'a R
         .flat_map(|h| h.routes.iter().map(|r| &**r))
 }
 
-/// A manager has the filters that routes of its table use, and no other: a GRPCRoute where no call can reach it needs none.
+/// A manager has the filters that routes of its table use, and no other: a GRPCRoute where no call can reach it needs
+/// none.
 fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = &'a Route>) -> Option<String> {
     let of_calls = [FilterKind::GrpcWeb, FilterKind::GrpcStats].map(FilterId::shared);
     let (mut needed, mut of_use) = (BTreeSet::new(), BTreeSet::new());
@@ -233,9 +235,9 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
 }
 
-/// What passes through is encrypted by the client alone: it never goes to a cluster that encrypts; and a cluster that leaves
-/// out what its backend asks for is for nothing else: a variant (`~` in its name) of which no policy asks anything, or that
-/// doesn't encrypt where the backend's own cluster does.
+/// What passes through is encrypted by the client alone: it never goes to a cluster that encrypts; and a cluster that
+/// leaves out what its backend asks for is for nothing else: a variant (`~` in its name) of which no policy asks
+/// anything, or that doesn't encrypt where the backend's own cluster does.
 fn variants(fleet: &Fleet, wrong: &mut Vec<String>) {
     let own = |name: &str| name.split('~').next().unwrap_or_default().to_owned();
     let securely: BTreeSet<String> = fleet

@@ -254,7 +254,8 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
     }
 }
 
-/// A Gateway in the shape of [`gateway`], with something else about its HTTPS listener, and listeners before the others.
+/// A Gateway in the shape of [`gateway`], with something else about its HTTPS listener, and listeners before the
+/// others.
 fn edited(https: &Value, before: &[Value]) -> Edit {
     let mut gateway = gateway("g", "c");
     let listeners = gateway["spec"]["listeners"].as_array_mut().unwrap();

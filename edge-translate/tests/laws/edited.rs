@@ -5,8 +5,8 @@ use edge_translate::api::{Kind, Object};
 use proptest::sample;
 use serde_json::json;
 
-/// The same object with annotations, labels and a status that nobody reads. Extension services read all of their objects
-/// but the status.
+/// The same object with annotations, labels and a status that nobody reads. Extension services read all of their
+/// objects but the status.
 pub(crate) fn annotated(object: &Object) -> Object {
     let mut value = object.to_value().unwrap();
     value["status"] = json!({"conditions": [{"type": "Odd", "status": "True"}]});

@@ -1,4 +1,5 @@
-//! What a protective policy covers, read from the objects alone: no index, no memory, every policy asked for every route.
+//! What a protective policy covers, read from the objects alone: no index, no memory, every policy asked for every
+//! route.
 
 use super::check;
 use edge_ir::{Fleet, Network, Origin, Origins, RouteAction, StreamProxy};

@@ -52,8 +52,8 @@ impl fmt::Debug for Edit {
 /// Settings that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Configuration {
-    /// The defaults, with an extension service that knows two kinds, one of backends, one for rules; Secrets may point to
-    /// servers.
+    /// The defaults, with an extension service that knows two kinds, one of backends, one for rules; Secrets may point
+    /// to servers.
     Cluster,
     /// Without any of that.
     Unextended,

@@ -1,5 +1,5 @@
-//! What answers a request or takes a stream, asked of the tables that were made. The answer that the Gateway API wants is
-//! found from the objects, in [`super::router`].
+//! What answers a request or takes a stream, asked of the tables that were made. The answer that the Gateway API wants
+//! is found from the objects, in [`super::router`].
 //!
 //! Which listeners serve is taken from the sockets, as conflicts and certificates have tests of their own. Worlds are
 //! tamed before: only exact values, no order of the source, so that the other answer stays short.

@@ -56,8 +56,8 @@ fn named(key: &ObjectKey) -> String {
     format!("{} {}/{}", key.kind.as_str(), key.namespace, key.name)
 }
 
-/// Names of routes whose match is one that somebody wrote: nobody is told of what stands in for a match that is refused,
-/// and without whatever may be a guard nothing does.
+/// Names of routes whose match is one that somebody wrote: nobody is told of what stands in for a match that is
+/// refused, and without whatever may be a guard nothing does.
 fn written(world: &World) -> BTreeSet<Arc<str>> {
     let mut world = world.clone();
     let policy = [

@@ -1,5 +1,5 @@
-//! Policies that patch what proxies are sent, in histories of their own: in the worlds of all laws they would make every
-//! world another.
+//! Policies that patch what proxies are sent, in histories of their own: in the worlds of all laws they would make
+//! every world another.
 
 use crate::{
     history::{Edit, edit},

@@ -1,5 +1,5 @@
-//! Backends that only extension services know: who may lead to them, and what the services are shown, read from the objects
-//! alone.
+//! Backends that only extension services know: who may lead to them, and what the services are shown, read from the
+//! objects alone.
 
 use super::{
     cases, check,
@@ -91,8 +91,8 @@ impl Asked<'_> {
     }
 }
 
-/// References of a route: those of its rules, and those to which filters send copies. Of a stream with several rules none
-/// is looked at.
+/// References of a route: those of its rules, and those to which filters send copies. Of a stream with several rules
+/// none is looked at.
 fn references(route: &Object, with_copies: bool) -> Vec<Reference> {
     fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + Clone + use<'a> {
         value[field].as_array().into_iter().flatten()

@@ -1,5 +1,5 @@
-//! What answers a request, where many routes compete for it: worlds of one Gateway, whose routes differ in nothing but what
-//! precedence is about. In worlds of everything a tie that one criterion decides is rare.
+//! What answers a request, where many routes compete for it: worlds of one Gateway, whose routes differ in nothing but
+//! what precedence is about. In worlds of everything a tie that one criterion decides is rare.
 
 use super::{
     cases,

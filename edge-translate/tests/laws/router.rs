@@ -182,8 +182,8 @@ fn streamed(objects: &Objects, door: &Door<'_>, server_name: Option<&str>) -> An
     })
 }
 
-/// The rules that may answer on a listener, all routes of which compete. Between an HTTPRoute and a GRPCRoute of the same
-/// hostname the API doesn't decide.
+/// The rules that may answer on a listener, all routes of which compete. Between an HTTPRoute and a GRPCRoute of the
+/// same hostname the API doesn't decide.
 fn routed(objects: &Objects, door: &Door<'_>, request: &Request) -> Vec<Answer> {
     let got = attached(objects, door);
     let effective = best(got.iter(), |got| &got.effective, request.host).map(|got| got.effective.clone());

@@ -1,4 +1,5 @@
-//! What policies decide under each parent of a route: listeners with the same context share what is bound, others don't.
+//! What policies decide under each parent of a route: listeners with the same context share what is bound, others
+//! don't.
 
 use crate::rig::{Rig, all_closed, hosts, is_closed};
 use edge_ir::{Cluster, Fleet, Network, Route};

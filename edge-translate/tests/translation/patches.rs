@@ -1,4 +1,5 @@
-//! EdgePatchPolicies: whose patches a fleet carries, and what their status says once somebody has told what became of them.
+//! EdgePatchPolicies: whose patches a fleet carries, and what their status says once somebody has told what became of
+//! them.
 
 use crate::rig::{GATEWAY, Rig};
 use edge_ir::{PatchFailure, PatchProblem};

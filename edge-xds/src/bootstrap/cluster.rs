@@ -66,7 +66,8 @@ fn controller_clusters(bootstrap: &mut Value) -> impl Iterator<Item = &mut Value
     clusters.filter(|cluster| cluster["name"] == "xds_cluster")
 }
 
-/// A bootstrap that somebody wrote as a whole may come from where there is no token; without it nothing would be served.
+/// A bootstrap that somebody wrote as a whole may come from where there is no token; without it nothing would be
+/// served.
 fn show_token(bootstrap: &mut Value) {
     let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
     for cluster in controller_clusters(bootstrap) {

@@ -78,8 +78,9 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
     Ok(canonical)
 }
 
-/// Who copies the bootstrap of a running proxy copies the controller's full name, `edge-gateway.<namespace>.svc.<domain>`.
-/// It is written by its short one, like any other, and so leads to the controller that it is used by.
+/// Who copies the bootstrap of a running proxy copies the controller's full name,
+/// `edge-gateway.<namespace>.svc.<domain>`. It is written by its short one, like any other, and so leads to the
+/// controller that it is used by.
 fn shorten_host(bootstrap: &mut Value, default: &Value) {
     let mut short = None;
     let mut copy = default.clone();

@@ -8,7 +8,8 @@ use edge_ir::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Leaves out metrics but for those that are asked for, and what tells a proxy that stops how many clients it still has.
+/// Leaves out metrics but for those that are asked for, and what tells a proxy that stops how many clients it still
+/// has.
 pub(super) fn keep(bootstrap: &mut Value, kept: &[TextMatcher]) {
     if kept.is_empty() {
         return;

@@ -2,8 +2,8 @@
 //!
 //! A proxy ignores what a route says of a filter that its chain doesn't have. Listeners are sent before route tables,
 //! so a chain that lost a filter at once would serve the tables of before unguarded until the new ones arrive: a policy
-//! that is replaced, or one that can't do its work any more and closes its routes, would open them for a moment. The way
-//! leads over a listener that has the filters of both states; what its tables don't need any more goes once the new
+//! that is replaced, or one that can't do its work any more and closes its routes, would open them for a moment. The
+//! way leads over a listener that has the filters of both states; what its tables don't need any more goes once the new
 //! ones are acknowledged.
 
 use super::kind::Kind;

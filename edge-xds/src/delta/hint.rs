@@ -1,8 +1,8 @@
 //! What a proxy's words point at.
 //!
-//! Proxies say what they refuse in their own ways: by the resource's name, by the name of a virtual host or route, or by
-//! places (`virtual_hosts[3].routes[0].match` and `VirtualHosts[3]: … Routes[0]: …`). None of it is relied on: it only
-//! says what to suspect first, and trial shows whether that is right.
+//! Proxies say what they refuse in their own ways: by the resource's name, by the name of a virtual host or route, or
+//! by places (`virtual_hosts[3].routes[0].match` and `VirtualHosts[3]: … Routes[0]: …`). None of it is relied on: it
+//! only says what to suspect first, and trial shows whether that is right.
 
 use crate::quarantine::{Part, rule_of};
 use edge_ir::{RouteTable, VirtualHost};

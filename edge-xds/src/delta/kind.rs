@@ -180,8 +180,8 @@ impl Kind {
         match section.get(&name) {
             Some(entry) if known => self.want(entry),
             Some(entry) => {
-                // Who wants everything names a resource only because it could take now what it had to reject: edge-proxy
-                // does when a port has become free.
+                // Who wants everything names a resource only because it could take now what it had to reject:
+                // edge-proxy does when a port has become free.
                 if self.wildcard {
                     self.rejected.remove(&name);
                 }

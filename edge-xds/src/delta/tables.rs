@@ -1,4 +1,5 @@
-//! The route tables of one connection: which version the proxy is known to have taken, and the trials that are under way.
+//! The route tables of one connection: which version the proxy is known to have taken, and the trials that are under
+//! way.
 
 use super::{
     Action, Stream,

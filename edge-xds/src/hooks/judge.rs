@@ -53,8 +53,8 @@ pub fn judge(hook: Hook, asked: &Bytes, returned: Option<Bytes>) -> Result<Bytes
     Ok(if is_same { asked.clone() } else { bytes })
 }
 
-/// What is served of what a service gave back for a whole fleet. Of kinds that it was asked about it gives all, of others
-/// what it adds.
+/// What is served of what a service gave back for a whole fleet. Of kinds that it was asked about it gives all, of
+/// others what it adds.
 pub fn judge_all(asked: &Resources, returned: Resources) -> Result<Resources, String> {
     let mut all = Resources::new();
     for (kind, resources) in returned {

@@ -4,8 +4,8 @@ use super::Hook;
 use edge_ir::{CustomObject, CustomObjects, CustomPolicy, Discovery, Fleet, Listener, Origin};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What services are shown beside the resources of a fleet. It is kept apart from these, because what patches change has
-/// no source in the IR any more, and equal bytes may come from a rule that refers to another object.
+/// What services are shown beside the resources of a fleet. It is kept apart from these, because what patches change
+/// has no source in the IR any more, and equal bytes may come from a rule that refers to another object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// By the name of the route, without the host that stands behind it on the wire.

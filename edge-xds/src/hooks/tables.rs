@@ -239,8 +239,8 @@ impl<'a> Work<'a> {
         stand
     }
 
-    /// The objects of a route, by its name on the wire, which has the host behind it; of one that isn't known those of the
-    /// table.
+    /// The objects of a route, by its name on the wire, which has the host behind it; of one that isn't known those of
+    /// the table.
     fn origins_of_route(&self, name: &str) -> Origins {
         let is_meant = |route: &&Arc<Route>| {
             let rest = name.strip_prefix(&*route.name);

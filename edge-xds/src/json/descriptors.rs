@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Descriptors of Envoy's v3 API, made by `cargo xtask gen`.
 pub(super) const ALL: &[u8] = include_bytes!("../envoy.fds");
 
-/// Cuts out the files that define the types of these names, and their imports, as an encoded descriptor set. Types that no
-/// file defines are left out.
+/// Cuts out the files that define the types of these names, and their imports, as an encoded descriptor set. Types that
+/// no file defines are left out.
 pub(super) fn closure<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<u8>, JsonError> {
     let files = files()?;
     let by_name: BTreeMap<&str, usize> = files.iter().enumerate().map(|(n, file)| (file.name, n)).collect();

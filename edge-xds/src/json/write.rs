@@ -149,8 +149,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A message whose elements of a repeated field stand behind it, each in a piece with the field's key and its own length
-/// in front.
+/// A message whose elements of a repeated field stand behind it, each in a piece with the field's key and its own
+/// length in front.
 pub(super) struct Rope<'a> {
     pub(super) message: Message<'a>,
     pub(super) elements: Vec<&'a Arc<Piece>>,

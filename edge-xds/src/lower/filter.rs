@@ -136,9 +136,9 @@ pub(super) fn credential_injector(credential: &InjectedCredential) -> Credential
     }
 }
 
-/// The names that requests ask for, resolved: the filter and the clusters share one cache, so both say the same of it. A
-/// proxy drops what is found in the ranges, whether a resolver says it or the request itself. Stock Envoy never changes
-/// what it has once been told of a cache by that name, and refuses whoever says otherwise.
+/// The names that requests ask for, resolved: the filter and the clusters share one cache, so both say the same of it.
+/// A proxy drops what is found in the ranges, whether a resolver says it or the request itself. Stock Envoy never
+/// changes what it has once been told of a cache by that name, and refuses whoever says otherwise.
 pub(super) fn dns_cache(hosts: NamedHosts) -> DnsCacheConfig {
     let ranges: Vec<_> = hosts.refused().iter().copied().map(range).collect();
     let name = match hosts {

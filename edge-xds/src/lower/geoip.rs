@@ -1,9 +1,9 @@
 //! Where clients are: the filter that looks it up, and the headers between it and the rules that ask.
 //!
-//! The proxy has no other way from one to the other than headers of the request, and leaves one as it came where it finds
-//! nothing to put there. So whatever a client sends under such a name is taken off before anything looks at the request,
-//! and off it comes again before the request leaves: a backend that believed it would believe clients wherever there is
-//! no such filter.
+//! The proxy has no other way from one to the other than headers of the request, and leaves one as it came where it
+//! finds nothing to put there. So whatever a client sends under such a name is taken off before anything looks at the
+//! request, and off it comes again before the request leaves: a backend that believed it would believe clients wherever
+//! there is no such filter.
 
 use super::{common::extension, manager::http_filter, mutation};
 use edge_ir::{AppendsPeer, ClientAddress, GeoDatabases, GeoFact, GeoLookup, HeaderMutation, TextMatcher};
@@ -59,8 +59,8 @@ pub(super) fn lookup(lookup: &GeoLookup) -> Geoip {
     }
 }
 
-/// Where the filter finds the address. Left to itself it takes that which the connection manager has found. That has put
-/// the other end of the connection behind the others, unless it was told to leave the header alone.
+/// Where the filter finds the address. Left to itself it takes that which the connection manager has found. That has
+/// put the other end of the connection behind the others, unless it was told to leave the header alone.
 fn address(address: &ClientAddress) -> (Option<XffConfig>, Option<CustomHeaderConfig>) {
     match address {
         ClientAddress::Connection | ClientAddress::Networks { .. } => (None, None),

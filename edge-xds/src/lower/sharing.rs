@@ -82,8 +82,8 @@ impl Sharing {
         self.retries.extend(retries);
     }
 
-    /// Forgets what nobody else has any more. It is looked for when there is twice as much as was left the last time, so
-    /// that an edit doesn't pay for all.
+    /// Forgets what nobody else has any more. It is looked for when there is twice as much as was left the last time,
+    /// so that an edit doesn't pay for all.
     pub(super) fn tidy(&mut self) {
         if self.len() > self.bound {
             self.filters.retain(|_, (filters, _)| Arc::strong_count(filters) > 1);

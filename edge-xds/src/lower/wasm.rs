@@ -45,8 +45,8 @@ pub(super) fn filter(name: &str, filter: &WasmFilter) -> Wasm {
         ..Default::default()
     });
     let vm = VmConfig {
-        // Filters of the same module and settings would share a machine, and its memory, otherwise; and one whose module
-        // has become another would keep the machine that it has.
+        // Filters of the same module and settings would share a machine, and its memory, otherwise; and one whose
+        // module has become another would keep the machine that it has.
         vm_id: format!("{name}@{}", filter.module.sha256),
         runtime: RUNTIME.to_owned(),
         code: Some(AsyncDataSource {

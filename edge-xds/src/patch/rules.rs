@@ -1,6 +1,6 @@
-//! Which values Envoy takes: it refuses a resource with a value that the options of `protoc-gen-validate` on its messages
-//! forbid, and with it all that the resource holds; with such a bootstrap it doesn't start. What a patch makes is judged by
-//! the same rules.
+//! Which values Envoy takes: it refuses a resource with a value that the options of `protoc-gen-validate` on its
+//! messages forbid, and with it all that the resource holds; with such a bootstrap it doesn't start. What a patch makes
+//! is judged by the same rules.
 //!
 //! A message is walked with its descriptor, and with it all messages in it, those within an `Any` by their type, as the
 //! extension does that reads it.

@@ -166,8 +166,8 @@ pub async fn list(client: &Client, namespace: Option<&str>, which: Which<'_>) ->
     Ok(listed.map_err(|error| explain(error, "pods can't be listed"))?.items)
 }
 
-/// A page of each of these pods, in their order. Of pods that were chosen by what they have in common, one that leaves, or
-/// has only begun, may have no answer: that is said, and the others are shown.
+/// A page of each of these pods, in their order. Of pods that were chosen by what they have in common, one that leaves,
+/// or has only begun, may have no answer: that is said, and the others are shown.
 ///
 /// # Errors
 /// When another pod can't be asked.

@@ -9,7 +9,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes what statuses say is wrong, and says how many problems there are, the findings that were told before included.
+/// Writes what statuses say is wrong, and says how many problems there are, the findings that were told before
+/// included.
 pub(super) fn report(outcome: &Outcome, out: &mut impl Write) -> io::Result<usize> {
     let places: BTreeMap<_, _> = outcome
         .objects

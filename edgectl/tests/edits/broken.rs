@@ -15,9 +15,9 @@ use std::{
 /// Tests run side by side, in so many threads.
 const THREADS: usize = 4;
 
-/// A rule's own CORS stands in place of the policy's there, and a TCP listener has no use for the CORS of a policy of its
-/// Gateway: both are closed when the policy breaks, and it makes no difference to them as long as it is whole. That it is
-/// about them can't be seen.
+/// A rule's own CORS stands in place of the policy's there, and a TCP listener has no use for the CORS of a policy of
+/// its Gateway: both are closed when the policy breaks, and it makes no difference to them as long as it is whole. That
+/// it is about them can't be seen.
 const UNSEEN: [&str; 2] = ["security/cors-of-rule", "security/tcp-requests"];
 
 #[test]

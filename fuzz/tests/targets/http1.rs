@@ -54,8 +54,8 @@ impl Connection<'_> {
                 return Ok(found);
             }
             if !self.more() {
-                // A head in pieces is looked at again when it may be complete. What a fresh look finds wrong in it would
-                // have been found in it whole.
+                // A head in pieces is looked at again when it may be complete. What a fresh look finds wrong in it
+                // would have been found in it whole.
                 return self.look(side, &mut Unfinished::default());
             }
         }
@@ -282,8 +282,8 @@ fn chunks(content: &[u8], trailers: &HeaderMap) -> Vec<u8> {
     bytes
 }
 
-/// A chunked body, with what follows it: content, trailers and the bytes that are left are the same however it comes, and
-/// what it says is what it says when it is written again.
+/// A chunked body, with what follows it: content, trailers and the bytes that are left are the same however it comes,
+/// and what it says is what it says when it is written again.
 #[test]
 fn chunked() {
     check!().with_iterations(20_000).for_each(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! All targets in one program, which is compiled and linked once.
 //!
-//! A target with a folder of inputs in `__fuzz__` is guided by coverage in `cargo xtask fuzz`; the others are properties
-//! that random inputs are enough for.
+//! A target with a folder of inputs in `__fuzz__` is guided by coverage in `cargo xtask fuzz`; the others are
+//! properties that random inputs are enough for.
 
 #![allow(
     clippy::unwrap_used,

@@ -21,7 +21,8 @@ const NOW: &str = "2026-01-02T03:04:05Z";
 const SHARED: [&str; 2] = ["parents", "ancestors"];
 const OURS: &str = "gateway.edge/gatewayclass-controller";
 
-/// Any JSON as the status that an object has: merging again changes nothing, and what isn't ours stands there as it was.
+/// Any JSON as the status that an object has: merging again changes nothing, and what isn't ours stands there as it
+/// was.
 #[test]
 fn merging() {
     let statuses = statuses();

@@ -1,8 +1,8 @@
 //! Our proxy beside stock Envoy, nginx and HAProxy, between the same load generator and backend, by turns in one run.
 //!
-//! A proxy has one core, the two ends share another. What counts is the proxy's CPU time for a request: unlike throughput
-//! it doesn't depend on whether the load generator keeps up. Its own part (user) and the kernel's (system) are told
-//! apart. Each subject is a table.
+//! A proxy has one core, the two ends share another. What counts is the proxy's CPU time for a request: unlike
+//! throughput it doesn't depend on whether the load generator keeps up. Its own part (user) and the kernel's (system)
+//! are told apart. Each subject is a table.
 
 mod exchanges;
 mod handshakes;

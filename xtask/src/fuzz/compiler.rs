@@ -2,8 +2,8 @@
 //!
 //! Flags for everything would compile every dependency a second time. So this program stands before rustc in cargo's
 //! place of a wrapper, and adds flags by crate: our own crates, and what others wrote that reads an input's bytes, have
-//! counters in every branch; of bolero's crates those that choose the engine are told which. All else stays as the other
-//! tests have it, and is there already.
+//! counters in every branch; of bolero's crates those that choose the engine are told which. All else stays as the
+//! other tests have it, and is there already.
 //!
 //! Cargo keeps what a wrapper of the workspace's crates makes apart by that wrapper's path. The path therefore tells of
 //! the flags. Other crates keep those that they were compiled with.
@@ -21,8 +21,8 @@ use std::{
 };
 
 /// Counters in every branch and a table of the places that they count; comparisons tell what they compare. Optimised a
-/// little, for the search runs for as long as this takes, but not across the parts that a crate is compiled in: that would
-/// take twice the time, and count everything twice. Checks of arithmetic stay on.
+/// little, for the search runs for as long as this takes, but not across the parts that a crate is compiled in: that
+/// would take twice the time, and count everything twice. Checks of arithmetic stay on.
 const COUNTERS: [&str; 8] = [
     "-Copt-level=1",
     "-Clto=off",

@@ -1,8 +1,8 @@
-//! Which values Envoy takes in the fields of its messages: the options of `protoc-gen-validate`, cut out of a descriptor
-//! set into a file of their own, so that who only reads and writes messages doesn't carry them.
+//! Which values Envoy takes in the fields of its messages: the options of `protoc-gen-validate`, cut out of a
+//! descriptor set into a file of their own, so that who only reads and writes messages doesn't carry them.
 //!
-//! What remains has the shape of a descriptor set: packages, messages by name, fields by number and oneofs by name, each
-//! with the option and nothing else.
+//! What remains has the shape of a descriptor set: packages, messages by name, fields by number and oneofs by name,
+//! each with the option and nothing else.
 
 use super::strip::{Field, fields, keep, put, put_if_any};
 use anyhow::Result;

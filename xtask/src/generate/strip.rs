@@ -1,8 +1,8 @@
-//! Takes out of a descriptor set what nothing reads: services, options for validation and documentation, JSON names that
-//! follow the rule, and the files that only define such options.
+//! Takes out of a descriptor set what nothing reads: services, options for validation and documentation, JSON names
+//! that follow the rule, and the files that only define such options.
 //!
-//! What remains is what converting to and from JSON needs, and which fields hold secrets. The work is done on the encoded form: what isn't named here
-//! goes, custom options included, for which the decoded form has no place.
+//! What remains is what converting to and from JSON needs, and which fields hold secrets. The work is done on the
+//! encoded form: what isn't named here goes, custom options included, for which the decoded form has no place.
 
 use anyhow::{Context, Result, bail};
 use prost::encoding::{WireType, decode_key, decode_varint, encode_varint};

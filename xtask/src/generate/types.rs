@@ -1,5 +1,6 @@
 //! Makes the Rust of `edge-envoy` from that of `envoy-types`, which prost-build wrote: the packages that the workspace
-//! speaks and those that these name, without comments. What is left out is the greater part of what a compiler has to do.
+//! speaks and those that these name, without comments. What is left out is the greater part of what a compiler has to
+//! do.
 
 use super::compile;
 use anyhow::{Context, Result};

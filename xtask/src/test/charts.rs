@@ -1,7 +1,7 @@
 //! Tier charts: what Helm says of the charts, and what it renders from them.
 //!
-//! `charts/golden/<case>` holds values and what becomes of them in a namespace of the case's name. Helm is compiled from
-//! its Go module, at one version, into `target/tools`. With `EDGE_UPDATE` set the renders are written anew.
+//! `charts/golden/<case>` holds values and what becomes of them in a namespace of the case's name. Helm is compiled
+//! from its Go module, at one version, into `target/tools`. With `EDGE_UPDATE` set the renders are written anew.
 
 use super::Tally;
 use crate::workspace;

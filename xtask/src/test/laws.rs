@@ -1,5 +1,5 @@
-//! `cargo xtask laws`: a search for worlds that break a law. Tier properties looks at the same few worlds in every run, so
-//! that a change is judged by what it does; this looks at others, as long as somebody cares to wait.
+//! `cargo xtask laws`: a search for worlds that break a law. Tier properties looks at the same few worlds in every run,
+//! so that a change is judged by what it does; this looks at others, as long as somebody cares to wait.
 
 use super::tally;
 use anyhow::{Result, bail};

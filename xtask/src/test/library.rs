@@ -44,7 +44,8 @@ pub(super) fn run() -> Result<Tally> {
     Ok(tally)
 }
 
-/// For the target that they are compiled for as well, so that their dependencies are read once: on no page does it matter.
+/// For the target that they are compiled for as well, so that their dependencies are read once: on no page does it
+/// matter.
 fn documentation() -> Result<()> {
     let mut command = workspace::cargo()?;
     command
@@ -76,7 +77,8 @@ fn browser() -> Result<()> {
     done(command)
 }
 
-/// With the features that they have by themselves: in tests they have what anybody in the workspace asks of a dependency.
+/// With the features that they have by themselves: in tests they have what anybody in the workspace asks of a
+/// dependency.
 fn programs() -> Result<()> {
     for names in PROGRAMS {
         let mut command = workspace::cargo()?;

@@ -44,8 +44,8 @@ impl Tenant {
         self.make(&Kind::gateway_api("Gateway"), name, &spec)
     }
 
-    /// Makes a Gateway with an EdgeProxy of its own, both of one name, and a route from `www.example.com` to the backend
-    /// `echo`, which there must be.
+    /// Makes a Gateway with an EdgeProxy of its own, both of one name, and a route from `www.example.com` to the
+    /// backend `echo`, which there must be.
     pub fn gateway_with(&self, name: &str, settings: &Value) -> Result<Object> {
         self.make(&Kind::edge("EdgeProxy"), name, settings)?;
         self.route(name, name, "www.example.com", "echo")?;

@@ -1,5 +1,6 @@
 //! What services make of requests and responses, in every way in which they can be shown to them: messages are changed,
-//! replaced and answered, and services that are late, break off or talk nonsense fail closed, or open where that is wanted.
+//! replaced and answered, and services that are late, break off or talk nonsense fail closed, or open where that is
+//! wanted.
 
 use super::processor::Wisher;
 use crate::{

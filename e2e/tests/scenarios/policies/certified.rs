@@ -53,7 +53,8 @@ impl Certified {
         format!("http://localhost:{}/", self.port)
     }
 
-    /// What a user does who was sent to a URL of it: follows it to the form, fills it in, and is sent back. Gives the URL.
+    /// What a user does who was sent to a URL of it: follows it to the form, fills it in, and is sent back. Gives the
+    /// URL.
     pub(super) fn login(&self, url: &str, password: &str) -> Result<String> {
         ensure!(url.starts_with(&self.issuer()), "sent to {url}");
         let form = redirection(&self.ask(target(url)?)?)?;

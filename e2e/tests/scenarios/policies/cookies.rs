@@ -69,7 +69,8 @@ pub(crate) fn cookies_of_logins_are_of_one_form(plane: &DataPlane) -> Result<()>
     let seen = told(&ann.asks(&www, "/")?, "Authorization")?;
     ensure!(seen == format!("Bearer {ACCESS}"), "{seen}");
 
-    // It is signed over what Envoy signs, so that either proxy knows the sessions of both, with a key of the policy's own.
+    // It is signed over what Envoy signs, so that either proxy knows the sessions of both, with a key of the policy's
+    // own.
     let key = fs::read(www.stack.site.path("config/certs/edge-oidc-hmac/hmac-secret"))?;
     let identity = [
         "securitypolicy/default/guard",

@@ -22,8 +22,8 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Goes where a login at the gateway leads, to a provider that asks for name and password, and comes back; gives the
-    /// answer to that.
+    /// Goes where a login at the gateway leads, to a provider that asks for name and password, and comes back; gives
+    /// the answer to that.
     fn logs_in_by_name(&mut self, www: &Guarded, certified: &Certified, password: &str) -> Result<Response> {
         let sent = self.asks(www, "/")?;
         let back = certified.login(location(&sent)?, password)?;

@@ -1,7 +1,7 @@
 //! The zone of a proxy comes first.
 //!
-//! On a machine nobody tells a proxy its zone: an operator does, by the bootstrap, and lists the proxies of the fleet as
-//! the EndpointSlice that a cluster would keep.
+//! On a machine nobody tells a proxy its zone: an operator does, by the bootstrap, and lists the proxies of the fleet
+//! as the EndpointSlice that a cluster would keep.
 
 use super::{HOST, POLICY, backend, body};
 use crate::resources;

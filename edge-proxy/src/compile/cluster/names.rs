@@ -32,7 +32,8 @@ pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Re
 pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Result<Naming, Rejection> {
     fields!(at, message => DnsCacheConfig {
         dns_lookup_family, dns_refresh_rate, host_ttl, max_hosts, dns_query_timeout, resolved_address_filter;
-        // The name of a cache that others share; the system's resolver has no TTL, and is asked again by requests alone.
+        // The name of a cache that others share; the system's resolver has no TTL, and is asked again by requests
+        // alone.
         ignore name, dns_min_refresh_rate, disable_dns_refresh_on_failure, dns_failure_refresh_rate,
                typed_dns_resolver_config;
         refuse dns_cache_circuit_breaker, use_tcp_for_dns_lookups, dns_resolution_config, preresolve_hostnames,

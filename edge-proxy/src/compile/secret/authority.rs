@@ -125,8 +125,9 @@ impl Authority {
     }
 }
 
-/// Whether a certificate is one of an authority (RFC 5280 §4.2.1.9). webpki asks that of what stands between alone: a peer's own
-/// certificate that is trusted must not vouch for others. One of version 1 can't say it; its own signature does.
+/// Whether a certificate is one of an authority (RFC 5280 §4.2.1.9). webpki asks that of what stands between alone: a
+/// peer's own certificate that is trusted must not vouch for others. One of version 1 can't say it; its own signature
+/// does.
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     let is_root = || certificate.subject().as_raw() == certificate.issuer().as_raw();
     match certificate.basic_constraints() {

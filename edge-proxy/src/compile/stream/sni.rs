@@ -1,4 +1,5 @@
-//! Resolution of the server names that clients of TLS ask for (SNI): at which port. How that is done is for clusters to say.
+//! Resolution of the server names that clients of TLS ask for (SNI): at which port. How that is done is for clusters to
+//! say.
 
 use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3::FilterConfig;
 use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3::filter_config::PortSpecifier;

@@ -1,8 +1,9 @@
 //! The way from a peer's certificate to one that is trusted (RFC 5280 §6), as Envoy's BoringSSL goes it.
 //!
-//! webpki builds it. What it doesn't look at, and BoringSSL does, is looked at here: whether what is trusted is out of date or
-//! no authority, and whether keys on the way may sign certificates. A certificate that is itself among those that are trusted needs no way,
-//! and one of version 1, of which webpki knows nothing, is verified by the key that signed it.
+//! webpki builds it. What it doesn't look at, and BoringSSL does, is looked at here: whether what is trusted is out of
+//! date or no authority, and whether keys on the way may sign certificates. A certificate that is itself among those
+//! that are trusted needs no way, and one of version 1, of which webpki knows nothing, is verified by the key that
+//! signed it.
 
 use std::sync::Arc;
 
@@ -148,8 +149,8 @@ impl Chain {
         }
     }
 
-    /// A certificate of version 1 has no extensions: it can't say what it is for, and no other may stand between it and an
-    /// authority. `openssl x509 -req` made such ones until OpenSSL 3.2.
+    /// A certificate of version 1 has no extensions: it can't say what it is for, and no other may stand between it and
+    /// an authority. `openssl x509 -req` made such ones until OpenSSL 3.2.
     fn verify_version_1(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<(), Error> {
         self.check_time(Period::of(leaf.validity()), now)?;
         let has_signed = |authority: &&Authority| authority.signs_over(0) && self.has_signed(authority.encoded(), leaf);
@@ -199,8 +200,8 @@ fn is_named(certificate: &X509Certificate<'_>, algorithm: &[u8]) -> bool {
     }
 }
 
-/// A key that says what it is for must be for signatures, by which a peer proves that it has it (RFC 5280 §4.2.1.3), and a
-/// certificate that says what it is for must be for this (§4.2.1.12).
+/// A key that says what it is for must be for signatures, by which a peer proves that it has it (RFC 5280 §4.2.1.3),
+/// and a certificate that says what it is for must be for this (§4.2.1.12).
 fn check_usage(certificate: &X509Certificate<'_>, purpose: Purpose) -> Result<(), Error> {
     let bad = |_| wrong(CertificateError::BadEncoding);
     let key = certificate.key_usage().map_err(bad)?;

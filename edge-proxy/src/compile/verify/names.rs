@@ -85,8 +85,8 @@ fn address(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// The value of another name as text, by its type (RFC 5280 §4.2.1.6 allows any): text and times as they are, numbers in
-/// decimal digits, identifiers with dots, structures with their encoding. What has no text form is empty.
+/// The value of another name as text, by its type (RFC 5280 §4.2.1.6 allows any): text and times as they are, numbers
+/// in decimal digits, identifiers with dots, structures with their encoding. What has no text form is empty.
 fn other_name(value: &[u8]) -> Option<String> {
     let (rest, outer) = Any::from_der(value).ok()?;
     if !rest.is_empty() || outer.class() != Class::ContextSpecific || outer.tag() != Tag(0) {

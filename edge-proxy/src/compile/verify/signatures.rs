@@ -1,5 +1,5 @@
-//! Which algorithms the signatures of a handshake may have: those that a peer proves its key with, and our own. Signatures
-//! within certificates are another matter, as in BoringSSL.
+//! Which algorithms the signatures of a handshake may have: those that a peer proves its key with, and our own.
+//! Signatures within certificates are another matter, as in BoringSSL.
 
 use std::sync::Arc;
 
@@ -197,8 +197,8 @@ impl HandshakeCheck {
     }
 }
 
-/// The key of a certificate that rustls doesn't read: one of version 1, or with an extension that nobody knows. Whether such a
-/// one is accepted has been said before; here its peer proves that it has the key.
+/// The key of a certificate that rustls doesn't read: one of version 1, or with an extension that nobody knows. Whether
+/// such a one is accepted has been said before; here its peer proves that it has the key.
 fn own_key(certificate: &CertificateDer<'_>) -> Result<Option<SubjectPublicKeyInfoDer<'static>>, Error> {
     if ParsedCertificate::try_from(certificate).is_ok() {
         return Ok(None);
@@ -207,7 +207,8 @@ fn own_key(certificate: &CertificateDer<'_>) -> Result<Option<SubjectPublicKeyIn
     Ok(Some(parsed.public_key().raw.to_vec().into()))
 }
 
-/// A signature of TLS 1.2, whose schemes name no curve (RFC 8446 §4.2.3): the first algorithm that is of the key's kind.
+/// A signature of TLS 1.2, whose schemes name no curve (RFC 8446 §4.2.3): the first algorithm that is of the key's
+/// kind.
 fn verify_by_key(
     key: &SubjectPublicKeyInfoDer<'_>,
     message: &[u8],

@@ -87,8 +87,8 @@ pub struct Size {
     pub rate: f64,
 }
 
-/// A bucket that is filled steadily. Kept as the moment at which it would have been empty, in seconds, so that taking is
-/// one exchange of a number.
+/// A bucket that is filled steadily. Kept as the moment at which it would have been empty, in seconds, so that taking
+/// is one exchange of a number.
 #[derive(Debug)]
 pub struct Bucket {
     /// Its size.

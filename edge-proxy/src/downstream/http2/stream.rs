@@ -1,8 +1,8 @@
 //! One stream: a request, its response, and the deadlines of both.
 //!
 //! What: [`run`] serves the request and pumps the response into the stream. A stream that waits, for its backend, for
-//! the client's window or for the socket, hears of its deadlines and of the client's reset all the same. It is over when
-//! the socket has taken everything.
+//! the client's window or for the socket, hears of its deadlines and of the client's reset all the same. It is over
+//! when the socket has taken everything.
 
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -78,8 +78,8 @@ impl Session {
         Self::with(sessions, snapshot, entry, proxy, client, host)
     }
 
-    /// A session with another host, where this one's has failed; `None` where it hasn't, or no other is to be had. Whoever
-    /// asks again and again would else stay with it, as nothing stands still for long enough to end.
+    /// A session with another host, where this one's has failed; `None` where it hasn't, or no other is to be had.
+    /// Whoever asks again and again would else stay with it, as nothing stands still for long enough to end.
     pub(super) fn elsewhere(
         &self,
         sessions: &Rc<Sessions>,

@@ -1,8 +1,8 @@
 //! Requests in a time, counted by a service for all proxies (Envoy's `ratelimit`).
 //!
-//! What: the service is told of a request in entries and says whether it is within its limits; a request that exceeds one
-//! is refused, one about which nothing is said only where the chain wants it. What is told when a request is over is put
-//! together when it comes: no filter of this proxy finds anything out about responses.
+//! What: the service is told of a request in entries and says whether it is within its limits; a request that exceeds
+//! one is refused, one about which nothing is said only where the chain wants it. What is told when a request is over
+//! is put together when it comes: no filter of this proxy finds anything out about responses.
 
 use std::rc::Rc;
 

@@ -26,8 +26,8 @@ use token::{Failure, Token};
 /// Under this name later filters find claims.
 const NAME: &str = "envoy.filters.http.jwt_authn";
 
-/// Lets a request through that brings the tokens that are asked for. Whatever is asked, nobody but a good token tells the
-/// backend what stands in the headers of any issuer.
+/// Lets a request through that brings the tokens that are asked for. Whatever is asked, nobody but a good token tells
+/// the backend what stands in the headers of any issuer.
 pub(super) async fn request(tokens: &Tokens, asked: Option<&RouteRequirement>, arrived: &mut Arrived<'_>) -> Flow {
     for name in &tokens.telling {
         arrived.head.headers.remove(name);

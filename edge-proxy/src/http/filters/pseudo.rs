@@ -1,4 +1,5 @@
-//! What of a request's head HTTP/2 has in pseudo headers (RFC 9113 §8.3.1), where a service speaks of it by their names.
+//! What of a request's head HTTP/2 has in pseudo headers (RFC 9113 §8.3.1), where a service speaks of it by their
+//! names.
 
 use http::{HeaderValue, Method};
 

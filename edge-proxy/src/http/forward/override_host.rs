@@ -1,5 +1,5 @@
-//! Hosts that a request names (Envoy's `override_host`): each attempt goes to the next of them that the cluster has, and
-//! when there is none left, the cluster's policy decides. As in Envoy nobody asks how they fare.
+//! Hosts that a request names (Envoy's `override_host`): each attempt goes to the next of them that the cluster has,
+//! and when there is none left, the cluster's policy decides. As in Envoy nobody asks how they fare.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

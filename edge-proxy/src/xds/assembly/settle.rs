@@ -181,8 +181,8 @@ impl Assembly {
         Ok(self.take_over(name, entry))
     }
 
-    /// Puts a cluster into use, unless its hosts must be probed first: nobody is sent to hosts of which nothing is known,
-    /// and the version before serves on.
+    /// Puts a cluster into use, unless its hosts must be probed first: nobody is sent to hosts of which nothing is
+    /// known, and the version before serves on.
     fn take_over(&mut self, name: &Arc<str>, entry: Arc<ClusterEntry>) -> Option<Arc<ClusterEntry>> {
         let state = self.clusters.get_mut(name)?;
         let mut hosts = entry.endpoints.hosts.iter();

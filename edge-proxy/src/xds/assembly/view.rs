@@ -141,7 +141,8 @@ impl Assembly {
         warming.map(|entry| entry.cluster.clone()).collect()
     }
 
-    /// Whether there are tables that no listener names any more: one goes over to another when that arrives, or a secret.
+    /// Whether there are tables that no listener names any more: one goes over to another when that arrives, or a
+    /// secret.
     pub fn has_left_tables(&self) -> bool {
         let wanted = self.wanted(Kind::Routes);
         self.tables.keys().any(|name| !wanted.contains(&**name))

@@ -1,6 +1,6 @@
-//! ServiceAccounts that EdgeProxies name: several fleets may run with one. It is of the fleet that made it, goes over to
-//! another one that runs with it when that one doesn't any more, and is deleted with the last. With which one a fleet runs,
-//! of which nobody knows how it is to be made, its workload says.
+//! ServiceAccounts that EdgeProxies name: several fleets may run with one. It is of the fleet that made it, goes over
+//! to another one that runs with it when that one doesn't any more, and is deleted with the last. With which one a
+//! fleet runs, of which nobody knows how it is to be made, its workload says.
 
 use super::Fleets;
 use crate::{
@@ -13,8 +13,8 @@ use edge_ir::{FleetKey, Infra};
 use std::sync::Arc;
 
 impl Fleets {
-    /// Takes out of what there is of a fleet the accounts that others go on running with when it doesn't, and puts in the
-    /// one that comes to it in this way.
+    /// Takes out of what there is of a fleet the accounts that others go on running with when it doesn't, and puts in
+    /// the one that comes to it in this way.
     pub(super) fn share_accounts(&self, key: &FleetKey, infra: Option<&Infra>, view: &mut View) {
         let own = infra.map(account_of);
         view.retain(|id, _| own.as_ref() == Some(id) || (self.heir(id).is_none() && !self.is_lent(key, id)));

@@ -345,8 +345,8 @@ async fn who_begins_to_lead_repairs_what_was_wanted_last() {
     assert!(Arc::ptr_eq(wanted, &last));
 }
 
-/// The EdgeProxy of a class goes by which its Gateways share a fleet: that isn't to be deleted, nor is anything to be said of
-/// fleets that its Gateways would have otherwise.
+/// The EdgeProxy of a class goes by which its Gateways share a fleet: that isn't to be deleted, nor is anything to be
+/// said of fleets that its Gateways would have otherwise.
 #[tokio::test]
 async fn a_fleet_that_gateways_may_share_stays_while_nobody_can_tell() {
     for is_known in [true, false] {

@@ -160,7 +160,8 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
         let references = references(key, &self.value);
         let generation = self.value["metadata"]["generation"].as_i64().unwrap_or_default();
         let parents = parents(&self.value);
-        // Items of a list don't say what they are, and of an object of which only the metadata came that is all it says.
+        // Items of a list don't say what they are, and of an object of which only the metadata came that is all it
+        // says.
         self.value["apiVersion"] = resource.api_version.as_str().into();
         self.value["kind"] = resource.kind.as_str().into();
         let read = match kind {

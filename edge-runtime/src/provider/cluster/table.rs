@@ -347,7 +347,8 @@ impl Table {
         now
     }
 
-    /// A Secret or ConfigMap couldn't be read. Whether anything is still waiting for it, so that it is to be tried again.
+    /// A Secret or ConfigMap couldn't be read. Whether anything is still waiting for it, so that it is to be tried
+    /// again.
     pub(super) fn is_still_wanted(&mut self, key: &ObjectKey) -> bool {
         let is_wanted = self.needed.contains_key(key) && self.documents.contains_key(key);
         if !is_wanted {

@@ -19,7 +19,8 @@ use std::{
 /// Copies may hold keys, as their files do.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// The folder of copies, beside the status document. Its name is hidden: whoever watches the state folder doesn't read them.
+/// The folder of copies, beside the status document. Its name is hidden: whoever watches the state folder doesn't read
+/// them.
 const FOLDER: &str = ".kept";
 /// Beside the copies from a watched folder: the device that it was on.
 const DEVICE: &str = ".device";
@@ -52,8 +53,8 @@ impl Kept {
         inside.map(|rest| folder.join(rest)).collect()
     }
 
-    /// Copies a file that was read in this version, unless there is the same copy. Does nothing where the file is another
-    /// by now: it will be read again.
+    /// Copies a file that was read in this version, unless there is the same copy. Does nothing where the file is
+    /// another by now: it will be read again.
     pub(super) fn keep(&self, path: &Path, stamp: Stamp) -> io::Result<()> {
         let place = self.place(path);
         let (mut file, mut text) = (File::open(path)?, Vec::new());

@@ -194,8 +194,8 @@ impl Reader {
         }
     }
 
-    /// A watched folder that is gone is most likely moved, or not mounted: its files aren't taken for removed. Where it isn't
-    /// mounted there is often an empty folder, of another device.
+    /// A watched folder that is gone is most likely moved, or not mounted: its files aren't taken for removed. Where it
+    /// isn't mounted there is often an empty folder, of another device.
     fn keep_vanished(&mut self, roots: &[PathBuf], listing: &mut Listing) {
         self.folders.retain(|folder, _| roots.contains(folder));
         for root in roots {
@@ -228,7 +228,8 @@ impl Reader {
         self.table.paths().any(|path| path.starts_with(folder)) || !self.kept.below(folder).is_empty()
     }
 
-    /// What lies at or below a path that can't be listed is in force as it was kept, where this controller never saw it.
+    /// What lies at or below a path that can't be listed is in force as it was kept, where this controller never saw
+    /// it.
     fn recall_unlisted(&mut self, listing: &Listing) {
         self.recalled.retain(|path| listing.unreadable.contains(path));
         for unlisted in &listing.unreadable {

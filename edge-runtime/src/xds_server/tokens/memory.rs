@@ -1,8 +1,8 @@
 //! What is remembered of tokens: pure.
 //!
-//! Anybody with an account in the cluster can show us any number of valid tokens, so only those that prove the account of
-//! a fleet are kept, and where there is no more room it is taken from the account that has most of it. All other answers
-//! hold briefly: who is refused and comes back at once costs the API server no question.
+//! Anybody with an account in the cluster can show us any number of valid tokens, so only those that prove the account
+//! of a fleet are kept, and where there is no more room it is taken from the account that has most of it. All other
+//! answers hold briefly: who is refused and comes back at once costs the API server no question.
 
 use super::{Account, Proven};
 use std::{

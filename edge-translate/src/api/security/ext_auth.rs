@@ -16,8 +16,8 @@ pub struct ExtAuth {
     /// A service that is asked by HTTP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub http: Option<Box<HttpExtAuthService>>,
-    /// Headers that are sent along; when absent all by gRPC, and Host, Method, Path, Content-Length and Authorization by
-    /// HTTP.
+    /// Headers that are sent along; when absent all by gRPC, and Host, Method, Path, Content-Length and Authorization
+    /// by HTTP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub headers_to_ext_auth: Option<Box<[Text]>>,
     /// Sends the body along.
@@ -29,9 +29,9 @@ pub struct ExtAuth {
     /// Allows requests when the service can not be asked.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fail_open: Option<bool>,
-    /// Looks for the route again when headers were changed. Filters before this one have run by the first route's settings: where
-    /// the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and edge-proxy answers
-    /// 403.
+    /// Looks for the route again when headers were changed. Filters before this one have run by the first route's
+    /// settings: where the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't
+    /// ask, and edge-proxy answers 403.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recompute_route: Option<bool>,
     /// Tells the service about the route.

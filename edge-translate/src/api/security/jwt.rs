@@ -41,9 +41,9 @@ pub struct JwtProvider {
     /// Claims that become headers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim_to_headers: Box<[ClaimToHeader]>,
-    /// Looks for the route again with these headers. Filters before this one have run by the first route's settings: where
-    /// the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and edge-proxy answers
-    /// 403.
+    /// Looks for the route again with these headers. Filters before this one have run by the first route's settings:
+    /// where the route that is found then asks for more (users, tokens, authorization), stock Envoy doesn't ask, and
+    /// edge-proxy answers 403.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recompute_route: Option<bool>,
     /// Where the token is; a bearer token or query parameter `access_token` when absent.

@@ -1,5 +1,5 @@
-//! Backends that proxies ask or tell by themselves: services of policies, and those who are told by telemetry. There is no
-//! request that says whom they are asked as, or where they are.
+//! Backends that proxies ask or tell by themselves: services of policies, and those who are told by telemetry. There is
+//! no request that says whom they are asked as, or where they are.
 
 use super::{
     backend_ref::{Flaw, Named, exposed, external_name, named},
@@ -71,8 +71,8 @@ pub(crate) fn refusal<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<Cow<
     ports.find_map(|port| exposed(reader, port)).map(Cow::Owned)
 }
 
-/// The authority by which a Backend is asked where no request tells one: the host of the first endpoint that has one, else
-/// its own name.
+/// The authority by which a Backend is asked where no request tells one: the host of the first endpoint that has one,
+/// else its own name.
 fn asked_as(backend: &Backend) -> String {
     let named = backend.spec.endpoints.iter().find_map(|endpoint| {
         let name = endpoint.fqdn.as_ref().map(|fqdn| authority(fqdn.relative(), fqdn.port));

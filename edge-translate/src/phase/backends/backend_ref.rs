@@ -1,7 +1,7 @@
 //! What a reference to a backend names: whether that is there and can be used, at which port, and what is spoken to it.
 //!
-//! The same for whoever refers, and told from the objects alone. Who refers says in words of its own what is wrong, and asks
-//! when TLS is known whether the backend speaks what belongs inside it.
+//! The same for whoever refers, and told from the objects alone. Who refers says in words of its own what is wrong, and
+//! asks when TLS is known whether the backend speaks what belongs inside it.
 
 use super::{
     backend_tls::BackendTls,
@@ -115,8 +115,8 @@ fn app_protocols<'a>(reader: &Reader<'a>, at: BackendPort) -> impl Iterator<Item
     of_port.into_iter().chain(own.map(|protocol| protocol.as_str()))
 }
 
-/// Why a backend can't be spoken to in clear, where nothing puts TLS in front of it: what belongs inside TLS must never be
-/// spoken without.
+/// Why a backend can't be spoken to in clear, where nothing puts TLS in front of it: what belongs inside TLS must never
+/// be spoken without.
 pub(crate) fn exposed(reader: &Reader<'_>, at: BackendPort) -> Option<String> {
     let is_secure = |protocol: &&str| matches!(*protocol, "kubernetes.io/wss" | "gateway.edge/wss");
     let protocol = app_protocols(reader, at).find(is_secure)?;

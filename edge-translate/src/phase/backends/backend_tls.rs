@@ -246,8 +246,8 @@ pub(crate) fn authorities(reader: &Reader<'_>, holder: &Holder<'_>) -> Authoriti
     Authorities { authorities, problems }
 }
 
-/// Authorities that a server of secrets has; none where no reference is to a Secret that points to one. It names all that
-/// is trusted: what else there is can't be put together with what nobody here sees.
+/// Authorities that a server of secrets has; none where no reference is to a Secret that points to one. It names all
+/// that is trusted: what else there is can't be put together with what nobody here sees.
 fn elsewhere(reader: &Reader<'_>, holder: &Holder<'_>) -> Option<Authorities> {
     let secrets = holder.references.iter().filter_map(|reference| {
         let is_secret = reference.group.is_empty() && reference.kind == *"Secret";

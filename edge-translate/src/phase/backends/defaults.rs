@@ -31,8 +31,8 @@ pub(crate) fn defaults(reader: &Reader<'_>, proxy: &EdgeProxy) -> Result<TlsDefa
     })
 }
 
-/// What holds in a fleet of the EdgeProxy that shapes it: its certificate is nobody's where a Gateway names one, be that
-/// usable or not.
+/// What holds in a fleet of the EdgeProxy that shapes it: its certificate is nobody's where a Gateway names one, be
+/// that usable or not.
 pub(crate) fn of_fleet(reader: &Reader<'_>, fleet: FleetId, proxy: &EdgeProxy) -> Result<TlsDefaults, String> {
     Ok(TlsDefaults {
         asked: asked(proxy)?,

@@ -215,8 +215,8 @@ pub(super) fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec
     endpoints
 }
 
-/// Whether an endpoint is no host that a proxy may be sent to: an API server refuses addresses of that kind, not all forms
-/// of them and no names.
+/// Whether an endpoint is no host that a proxy may be sent to: an API server refuses addresses of that kind, not all
+/// forms of them and no names.
 fn is_own(endpoint: &Endpoint, platform: Platform) -> bool {
     let flaw = match &endpoint.address {
         EndpointAddress::Socket { ip, .. } => own_host::address_flaw(*ip, platform),

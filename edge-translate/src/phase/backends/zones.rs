@@ -47,8 +47,8 @@ fn divides(reader: &Reader<'_>, port: BackendPort) -> bool {
     reader.set_behind(port).is_some_and(|set| is_shared(&set))
 }
 
-/// Whether an endpoint of the own zone may come first, however it is chosen there: a hash names one of all, and who goes by
-/// reported load looks at all.
+/// Whether an endpoint of the own zone may come first, however it is chosen there: a hash names one of all, and who
+/// goes by reported load looks at all.
 fn heeds_zones(balancing: &LoadBalancing) -> bool {
     match balancing {
         LoadBalancing::LeastRequest | LoadBalancing::RoundRobin | LoadBalancing::Random => true,
@@ -60,8 +60,8 @@ fn wants_near(reader: &Reader<'_>, port: BackendPort) -> bool {
     port.target.kind == BackendKind::Service && reader.service(port.target.id).is_some_and(|service| is_near(service))
 }
 
-/// Whether a Service asks for near endpoints. The field's values mean the zone, or the node in the first place, which no
-/// proxy knows of an endpoint (KEP-3015).
+/// Whether a Service asks for near endpoints. The field's values mean the zone, or the node in the first place, which
+/// no proxy knows of an endpoint (KEP-3015).
 fn is_near(service: &api::Service) -> bool {
     let distribution = service.spec.traffic_distribution.as_deref();
     let mode = service.metadata.annotations.get(TOPOLOGY_MODE);
@@ -118,8 +118,8 @@ pub(crate) fn compared(
     placed
 }
 
-/// Each weighs what it has endpoints, so that telling zones moves no traffic; where none is told, the one place there is
-/// weighs 1.
+/// Each weighs what it has endpoints, so that telling zones moves no traffic; where none is told, the one place there
+/// is weighs 1.
 fn by_zone(
     set: &EndpointSetName,
     zones: &BTreeMap<EndpointAddress, Arc<str>>,

@@ -1,5 +1,5 @@
-//! Functions that proxies know, as Envoy 1.40 takes them: it refuses an expression for any other, and for another number
-//! of arguments.
+//! Functions that proxies know, as Envoy 1.40 takes them: it refuses an expression for any other, and for another
+//! number of arguments.
 
 use super::Texts;
 

@@ -1,7 +1,7 @@
 //! The clusters of those who are told what a fleet's proxies see.
 //!
-//! They are named for what is told and not for the backend: what one collector is sent is counted apart from what routes
-//! send to the same backend, and its settings are its own.
+//! They are named for what is told and not for the backend: what one collector is sent is counted apart from what
+//! routes send to the same backend, and its settings are its own.
 
 use super::telemetry::collector::{Collector, CollectorTarget};
 use crate::{

@@ -98,8 +98,8 @@ impl ReadTooEarly {
 /// As many kinds beside two as their order is gone through with and without each.
 const MOST_BESIDE: usize = 10;
 
-/// Whether a filter that usually stands behind another may come to stand before it on a chain that has both, whatever it
-/// has besides: a move counts only where the filter is that it names.
+/// Whether a filter that usually stands behind another may come to stand before it on a chain that has both, whatever
+/// it has besides: a move counts only where the filter is that it names.
 fn may_precede(moves: &[FilterMove], one: FilterKind, other: FilterKind) -> bool {
     let kinds = deciding(moves, one, other);
     let beside: Vec<FilterKind> = kinds

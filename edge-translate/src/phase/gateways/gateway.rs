@@ -31,8 +31,8 @@ pub(crate) struct Member {
     pub(crate) class: Sym,
     /// Whether the fleet is the class's rather than the Gateway's own.
     pub(crate) merge: Merge,
-    /// The EdgeProxy that shapes its fleet: the Gateway's own, else that of the class. A fleet that Gateways share is the
-    /// class's to shape, so all of them have the same.
+    /// The EdgeProxy that shapes its fleet: the Gateway's own, else that of the class. A fleet that Gateways share is
+    /// the class's to shape, so all of them have the same.
     pub(crate) proxy: Option<Arc<EdgeProxy>>,
     /// The ports of the machine that it wants, sorted; on a platform where each fleet has its own there is no need to
     /// know.
@@ -50,8 +50,8 @@ impl Member {
     }
 }
 
-/// The EdgeProxy that shapes a fleet. All that is asked of one for a fleet is asked of this one, by units of later stages
-/// through the fleet's shape: so a Gateway that joins or leaves makes none of them run again.
+/// The EdgeProxy that shapes a fleet. All that is asked of one for a fleet is asked of this one, by units of later
+/// stages through the fleet's shape: so a Gateway that joins or leaves makes none of them run again.
 pub(crate) fn proxy_of<'a>(reader: &Reader<'a>, fleet: FleetId) -> Option<&'a Arc<EdgeProxy>> {
     let mut members = reader.members(fleet).iter();
     members.find_map(|id| match &**reader.gateway(*id)? {

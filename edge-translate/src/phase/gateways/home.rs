@@ -1,5 +1,5 @@
-//! Where the objects of a fleet are, and what they are called unless an EdgeProxy gives them other names: by rule, so that
-//! it is known of a fleet whose infrastructure can't be told, too.
+//! Where the objects of a fleet are, and what they are called unless an EdgeProxy gives them other names: by rule, so
+//! that it is known of a fleet whose infrastructure can't be told, too.
 
 use super::infra::object_name;
 use crate::{
@@ -22,8 +22,8 @@ pub struct Home {
 }
 
 impl Settings {
-    /// The home of a fleet; none of a fleet that Gateways share where fleets are in the namespace of their Gateway: there is
-    /// no such fleet.
+    /// The home of a fleet; none of a fleet that Gateways share where fleets are in the namespace of their Gateway:
+    /// there is no such fleet.
     pub fn home(&self, key: &FleetKey) -> Option<Home> {
         let namespace = match self.placement {
             Placement::Controller => Arc::clone(&self.controller_namespace),
@@ -38,8 +38,8 @@ impl Settings {
 }
 
 impl Translator {
-    /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there to be
-    /// asked: while it is away nobody can tell that this fleet isn't wanted. `key`: the Gateway's own fleet.
+    /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there
+    /// to be asked: while it is away nobody can tell that this fleet isn't wanted. `key`: the Gateway's own fleet.
     pub fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
         let (namespace, name) = key.as_str().split_once('/')?;
         let Object::Gateway(gateway) = self.object(&ObjectKey::new(Kind::Gateway, namespace, name))? else {

@@ -14,8 +14,8 @@ use crate::{
 use edge_ir::Patch;
 use std::sync::Arc;
 
-/// The patches of a fleet, in the order in which they apply; none while it has no Gateway. They are told by its name alone,
-/// which is that of its Gateway, or of the class whose Gateways share it: what these say is no matter here.
+/// The patches of a fleet, in the order in which they apply; none while it has no Gateway. They are told by its name
+/// alone, which is that of its Gateway, or of the class whose Gateways share it: what these say is no matter here.
 pub(crate) fn patches(reader: &Reader<'_>, fleet: FleetId) -> Option<Vec<Patch>> {
     reader.members(fleet).first()?;
     if reader.settings().patch_api == Feature::Disabled {

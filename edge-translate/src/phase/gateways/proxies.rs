@@ -1,8 +1,8 @@
 //! Where a fleet's own proxies are, by zone.
 //!
-//! A proxy that prefers its zone must know how many others are where: only then does it know which share of all requests
-//! comes from its zone, and how much of that the endpoints there can take. The cluster that it counts them by is in its
-//! bootstrap, under the fleet's key; nobody ever sends anything there.
+//! A proxy that prefers its zone must know how many others are where: only then does it know which share of all
+//! requests comes from its zone, and how much of that the endpoints there can take. The cluster that it counts them by
+//! is in its bootstrap, under the fleet's key; nobody ever sends anything there.
 
 use super::{
     gateway::proxy_of,
@@ -18,8 +18,8 @@ use crate::{
 use edge_ir::{Endpoint, EndpointSet, EndpointSetName, Origins, pod_port};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The proxies of a fleet, as their Service's EndpointSlices tell of them; none where there is no such Service, or where
-/// proxies don't know their zone. The outer value is none when the fleet has no Gateway.
+/// The proxies of a fleet, as their Service's EndpointSlices tell of them; none where there is no such Service, or
+/// where proxies don't know their zone. The outer value is none when the fleet has no Gateway.
 pub(crate) fn proxies(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Arc<EndpointSet>>> {
     let namespace = fleet_namespace(reader, reader.members(fleet).iter().copied())?;
     if reader.settings().proxy_zones == Feature::Disabled {

@@ -1,7 +1,7 @@
 //! What an EdgeProxy says of access logs and traces, for all of its fleet.
 //!
-//! Who may write an EdgeProxy runs the proxies, so its references need no ReferenceGrant. What can't be honoured is left
-//! out alone, and every Gateway of the fleet says so: nothing that serves depends on who listens in.
+//! Who may write an EdgeProxy runs the proxies, so its references need no ReferenceGrant. What can't be honoured is
+//! left out alone, and every Gateway of the fleet says so: nothing that serves depends on who listens in.
 
 mod access_log;
 pub(crate) mod collector;
@@ -158,8 +158,8 @@ const OF_RULE: [&str; 6] = [
     "BACKEND_REFS",
 ];
 
-/// The name under which the clusters of a Gateway's fleet are counted, with operators. Where it can't be read, they have
-/// their own.
+/// The name under which the clusters of a Gateway's fleet are counted, with operators. Where it can't be read, they
+/// have their own.
 pub(crate) fn cluster_stat_name(reader: &Reader<'_>, gateway: Id) -> Option<Arc<str>> {
     let Gateway::Member(member) = &**reader.gateway(gateway)? else {
         return None;
@@ -169,8 +169,8 @@ pub(crate) fn cluster_stat_name(reader: &Reader<'_>, gateway: Id) -> Option<Arc<
     holds_alone(name, &OF_RULE).then(|| name.into())
 }
 
-/// What proxies start with, with what an EdgeProxy says of metrics, as far as that shapes a bootstrap. Of collectors only
-/// their number is known before their backends are: each is told as a host.
+/// What proxies start with, with what an EdgeProxy says of metrics, as far as that shapes a bootstrap. Of collectors
+/// only their number is known before their backends are: each is told as a host.
 pub(crate) fn put_into(start: ProxySettings, spec: &EdgeProxySpec) -> ProxySettings {
     let told = spec.telemetry.as_deref();
     let Some(metrics) = told.and_then(|told| told.metrics.as_deref()) else {
@@ -208,8 +208,8 @@ pub(crate) fn stat_name_problem(spec: &EdgeProxySpec) -> Option<String> {
     Some(format!("unable to configure Cluster Stat Name: {why}"))
 }
 
-/// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans. Whom TLS can't be spoken to as the defaults ask
-/// for is told nothing.
+/// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans. Whom TLS can't be spoken to as the defaults
+/// ask for is told nothing.
 pub(crate) fn telemetry(
     reader: &Reader<'_>,
     proxy: &EdgeProxy,

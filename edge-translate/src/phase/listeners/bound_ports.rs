@@ -63,8 +63,8 @@ fn stranger<'a>(reader: &Reader<'a>, protocol: PortProtocol, number: u16, family
     })
 }
 
-/// The Gateway of another fleet that a port of a shared machine belongs to, and why. A Gateway's own listeners go before
-/// what ListenerSets add, which make no claim.
+/// The Gateway of another fleet that a port of a shared machine belongs to, and why. A Gateway's own listeners go
+/// before what ListenerSets add, which make no claim.
 fn other_owner(
     reader: &Reader<'_>,
     fleet: FleetId,

@@ -2,12 +2,12 @@
 //!
 //! A policy is for a listener, for all of a ListenerSet or for all of a Gateway; the first of these there is stands
 //! alone. Listeners of a port share its socket, and plain HTTP listeners the whole connection: what their policies say
-//! of that must be the same, or of a socket at least go together. Where it doesn't, the Gateway's own listeners, or those
-//! of the oldest ListenerSet, have what they had by themselves, so that nobody who joins a port takes anything from who
-//! was there before. Among the listeners of one of these, policies of single listeners yield to that of the Gateway, and
-//! to those without one; where they differ all the same, what is usual holds. A listener whose policy says something else
-//! serves nothing but 500 (`policies/effective`), over connections as its neighbours have them; one that says nothing is
-//! told.
+//! of that must be the same, or of a socket at least go together. Where it doesn't, the Gateway's own listeners, or
+//! those of the oldest ListenerSet, have what they had by themselves, so that nobody who joins a port takes anything
+//! from who was there before. Among the listeners of one of these, policies of single listeners yield to that of the
+//! Gateway, and to those without one; where they differ all the same, what is usual holds. A listener whose policy says
+//! something else serves nothing but 500 (`policies/effective`), over connections as its neighbours have them; one that
+//! says nothing is told.
 
 use super::{finding::Finding, fleet::Candidate};
 use crate::{
@@ -189,7 +189,8 @@ fn agree(sharers: &mut [&mut Candidate]) {
 /// what is said.
 const MOST_NAMED: usize = 8;
 
-/// Refuses what policies ask for beyond what holds at their port, and tells listeners that have what they didn't ask for.
+/// Refuses what policies ask for beyond what holds at their port, and tells listeners that have what they didn't ask
+/// for.
 fn refuse_others(sharers: &mut [&mut Candidate], holds: &Common) {
     let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
     let mut older: Vec<&str> = Vec::new();
@@ -222,8 +223,8 @@ fn refuse_others(sharers: &mut [&mut Candidate], holds: &Common) {
     }
 }
 
-/// Makes listeners that share no more than a socket read the same header before connections. Who says nothing of it, and
-/// comes behind somebody who does, has it too.
+/// Makes listeners that share no more than a socket read the same header before connections. Who says nothing of it,
+/// and comes behind somebody who does, has it too.
 fn share_header(sharers: &mut [&mut Candidate]) {
     let read = sharers.iter().filter(|sharer| is_valid(sharer));
     let mut read = read.map(|sharer| sharer.traffic.socket.proxy_header);
@@ -283,9 +284,9 @@ fn prevailing(sharers: &[&mut Candidate]) -> Option<Common> {
     holds
 }
 
-/// What listeners of a Gateway, or of a ListenerSet, have without others: what all of them ask for together, or else those
-/// who have no policy but their Gateway's; or else what is usual, where that is what one has. None where nobody can have
-/// what it asks for.
+/// What listeners of a Gateway, or of a ListenerSet, have without others: what all of them ask for together, or else
+/// those who have no policy but their Gateway's; or else what is usual, where that is what one has. None where nobody
+/// can have what it asks for.
 fn apart(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
     let is_wide = |sharer: &Candidate| counts(sharer) && breadth(sharer) != Some(Breadth::Part);
     let has_usual = |sharer: &Candidate| counts(sharer) && Common::of(sharer) == Common::of(sharer).usual();

@@ -1,5 +1,5 @@
-//! Whether clients of HTTPS listeners must show a certificate, and whom it must be from (GEP-91): what the Gateway says for
-//! the listener's port, else for all.
+//! Whether clients of HTTPS listeners must show a certificate, and whom it must be from (GEP-91): what the Gateway says
+//! for the listener's port, else for all.
 //!
 //! Authorities that can't be used are left out, which only trusts fewer clients; a listener without any that can be
 //! used doesn't serve.

@@ -67,8 +67,8 @@ fn check_port(candidates: &mut [Candidate], members: &[(usize, Group)]) {
 }
 
 /// Listeners of different protocol groups on one port. The oldest Gateway that agrees with itself keeps the port, and
-/// whoever comes after it may share it, listener by listener. Where only ListenerSets want it, the oldest that agrees with
-/// itself keeps it, and one that doesn't gets none of it.
+/// whoever comes after it may share it, listener by listener. Where only ListenerSets want it, the oldest that agrees
+/// with itself keeps it, and one that doesn't gets none of it.
 fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
     let holder = |i: usize| (candidates[i].id.gateway, candidates[i].id.set);
     let agrees = |i: usize| {

@@ -121,8 +121,8 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
-    /// Whether HTTP/3 is spoken there too. Certificates of clients can't be verified over QUIC: where they are asked for,
-    /// nobody comes in by it.
+    /// Whether HTTP/3 is spoken there too. Certificates of clients can't be verified over QUIC: where they are asked
+    /// for, nobody comes in by it.
     pub(crate) fn http3(&self) -> Http3 {
         match (&self.protocol, self.traffic.http3, &self.clients) {
             (Protocol::Https, Http3::Offered, None) => Http3::Offered,
@@ -349,8 +349,8 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         Arc::clone(&metadata.name),
         section,
     );
-    // A policy is nearer to a listener than what its Gateway says for a port; where TLS isn't terminated there is nothing to
-    // ask.
+    // A policy is nearer to a listener than what its Gateway says for a port; where TLS isn't terminated there is
+    // nothing to ask.
     let of_policy = candidate.traffic.tls.clients.clone();
     let of_policy = of_policy.filter(|_| !candidate.certificates.is_empty());
     let clients = of_policy.or(candidate.clients);

@@ -144,8 +144,8 @@ fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: 
 }
 
 /// Whether a client may reuse the listener's connections for a name, because a certificate of it holds the name, or may
-/// hold it (RFC 9113 §9.1.1). Names that no certificate holds aren't listed: they answer 404, and a port with thousands of
-/// listeners doesn't name each in the table of each.
+/// hold it (RFC 9113 §9.1.1). Names that no certificate holds aren't listed: they answer 404, and a port with thousands
+/// of listeners doesn't name each in the table of each.
 fn is_certified(state: &ListenerState, name: &str) -> bool {
     let mut names = certificate::names(&state.certificates);
     certificate::is_opaque(&state.certificates) || names.any(|certified| hostname::intersect(certified, name).is_some())

@@ -1,9 +1,9 @@
 //! Which policy holds a target, the same for every kind of policy.
 //!
 //! A policy names its targets, in its own namespace, or chooses them by labels, elsewhere with a ReferenceGrant in the
-//! namespace of the target (`world/covers` knows which). It is for the whole target or for a part of it, a listener or a
-//! rule. Of several policies of a kind for the same the oldest holds it, then the first by name (GEP-713); the others are
-//! conflicted.
+//! namespace of the target (`world/covers` knows which). It is for the whole target or for a part of it, a listener or
+//! a rule. Of several policies of a kind for the same the oldest holds it, then the first by name (GEP-713); the others
+//! are conflicted.
 
 use super::policy;
 use crate::{

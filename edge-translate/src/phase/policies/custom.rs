@@ -72,8 +72,8 @@ pub(crate) fn with_policies(
     CustomObjects { resources, policies }.shared()
 }
 
-/// The policies over the Gateways of a fleet, the oldest first, each with the listeners that it is for; none while it has
-/// no Gateway.
+/// The policies over the Gateways of a fleet, the oldest first, each with the listeners that it is for; none while it
+/// has no Gateway.
 pub(crate) fn over_fleet(reader: &Reader<'_>, fleet: FleetId) -> Option<Vec<CustomPolicy>> {
     let members = reader.members(fleet);
     members.first()?;

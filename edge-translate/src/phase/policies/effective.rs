@@ -269,8 +269,8 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     decision
 }
 
-/// What is decided for connections that a SecurityPolicy is for by itself: one that asks for what requests alone have is
-/// invalid there. A policy that they inherit may be for requests beside them.
+/// What is decided for connections that a SecurityPolicy is for by itself: one that asks for what requests alone have
+/// is invalid there. A policy that they inherit may be for requests beside them.
 fn of_connections(reader: &Reader<'_>, policy: Option<(Id, PortProtocol)>, decision: Decision) -> Decision {
     match policy.and_then(|(policy, transport)| security::fault_of_streams(reader, policy, transport)) {
         Some(_) => Decision {

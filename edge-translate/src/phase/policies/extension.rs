@@ -1,9 +1,9 @@
-//! What an EdgeExtensionPolicy says: read once for each policy, and decided where it is used, by what the EdgeProxy of the
-//! fleet allows and how the services that it names can be spoken to.
+//! What an EdgeExtensionPolicy says: read once for each policy, and decided where it is used, by what the EdgeProxy of
+//! the fleet allows and how the services that it names can be spoken to.
 //!
-//! The entries of its lists are read one by one. One that can't run is left out where it says that it may be missing, and
-//! closes what the policy covers where it doesn't; the status tells of it either way. Numbers in the names of filters keep
-//! the order of the entries.
+//! The entries of its lists are read one by one. One that can't run is left out where it says that it may be missing,
+//! and closes what the policy covers where it doesn't; the status tells of it either way. Numbers in the names of
+//! filters keep the order of the entries.
 
 use super::{
     filter_list::FilterList,
@@ -227,8 +227,8 @@ impl List {
         }
     }
 
-    /// Only a module in a sandbox and a service may be missing, and only where they say so. Told from what is written, so
-    /// that no slip elsewhere in the entry opens or closes more.
+    /// Only a module in a sandbox and a service may be missing, and only where they say so. Told from what is written,
+    /// so that no slip elsewhere in the entry opens or closes more.
     fn missing(self, entry: &Value) -> Missing {
         match self {
             Self::Wasm | Self::ExtProc if entry["failOpen"] == Value::Bool(true) => Missing::PassedOn,

@@ -32,7 +32,8 @@ pub(super) const OWN: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors",
 /// Fields that say the same, of which a policy has one: that of the more specific one stands in place of either.
 const ALTERNATIVES: [(&str, &str); 1] = [("compressor", "compression")];
 
-/// Members of which an object has one at most, by where it stands: what the child says, the parent says in vain otherwise.
+/// Members of which an object has one at most, by where it stands: what the child says, the parent says in vain
+/// otherwise.
 const RIVALS: [(&str, [&str; 2]); 3] = [
     ("", ["requestBuffer", "httpUpgrade"]),
     ("/faultInjection/abort", ["httpStatus", "grpcStatus"]),
@@ -100,7 +101,8 @@ fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
     Some(fields)
 }
 
-/// Leaves out of a parent's fields what can't stand beside those of the child: together they were what nobody may write.
+/// Leaves out of a parent's fields what can't stand beside those of the child: together they were what nobody may
+/// write.
 fn give_way(base: &mut Value, over: &Value) {
     let mut leave_out = |of: &str, member: &str| {
         if let Some(Value::Object(members)) = base.pointer_mut(of) {

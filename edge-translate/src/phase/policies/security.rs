@@ -1,9 +1,9 @@
 //! What a SecurityPolicy says: read once for each policy and interned, so that ten thousand routes under a Gateway's
 //! policy share one number.
 //!
-//! Whatever can't be read, isn't known or can't be honoured makes the policy invalid as a whole, with a sentence for each
-//! field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets in
-//! that), so that no slip makes a guard disappear.
+//! Whatever can't be read, isn't known or can't be honoured makes the policy invalid as a whole, with a sentence for
+//! each field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets
+//! in that), so that no slip makes a guard disappear.
 
 use super::{
     filter_list::FilterList,
@@ -242,8 +242,8 @@ fn guard(
     streams(settings, rules)
 }
 
-/// Why rules of authorization would look too early where filters are ordered otherwise than usual; none where they don't.
-/// What denies by a fact that isn't there yet would let everybody in.
+/// Why rules of authorization would look too early where filters are ordered otherwise than usual; none where they
+/// don't. What denies by a fact that isn't there yet would let everybody in.
 pub(super) fn fault_of_order(security: &Security, early: ReadTooEarly) -> Option<Arc<str>> {
     let reads_tokens = || {
         let mut effects = security.filters.effects.iter();
@@ -285,8 +285,8 @@ const ONLY_AUTHORIZATION: &str = "Only authorization is supported for TCP (route
 /// Why a policy can't be about datagrams.
 const NO_CONNECTION: &str = "Authorization: datagrams have no connection that could be refused.";
 
-/// What becomes of connections whose requests nobody reads, where they inherit a policy. Only scripts in browsers ask who
-/// may send what from where, so that rules for these leave connections as they are.
+/// What becomes of connections whose requests nobody reads, where they inherit a policy. Only scripts in browsers ask
+/// who may send what from where, so that rules for these leave connections as they are.
 fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Streams {
     let SecuritySettings {
         cors: _,

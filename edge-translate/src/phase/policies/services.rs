@@ -1,7 +1,7 @@
 //! Services that a policy asks: backends of ours, or what an address names.
 //!
-//! Told from the objects alone. Whether a backend can be spoken to as its own settings ask is asked where rules are bound
-//! (`routes/bound`), as for the backends of routes.
+//! Told from the objects alone. Whether a backend can be spoken to as its own settings ask is asked where rules are
+//! bound (`routes/bound`), as for the backends of routes.
 
 use crate::{
     api::{

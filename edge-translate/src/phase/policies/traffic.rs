@@ -1,8 +1,8 @@
 //! What a BackendTrafficPolicy says: read once for each policy and interned, so that ten thousand routes under a
 //! Gateway's policy share one number.
 //!
-//! Whatever can't be honoured as it is written makes the policy invalid as a whole, with a sentence for each field; what
-//! it covers is closed then. Fields of which this version merely does less are listed with those of other kinds
+//! Whatever can't be honoured as it is written makes the policy invalid as a whole, with a sentence for each field;
+//! what it covers is closed then. Fields of which this version merely does less are listed with those of other kinds
 //! (`load/unsupported`).
 
 use super::merge;

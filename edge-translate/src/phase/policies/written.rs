@@ -21,8 +21,8 @@ const REFERENCES: [&str; 9] = [
 /// Fields whose values are handed on as they are.
 const FREE: [&str; 2] = ["config", "filterContext"];
 
-/// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads to
-/// the same object and needs the same permission wherever it is merged into.
+/// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads
+/// to the same object and needs the same permission wherever it is merged into.
 pub(super) fn homed(policy: &Generic) -> Map<String, Value> {
     let mut fields = match &policy.spec {
         Value::Object(fields) => fields.clone(),

@@ -547,8 +547,8 @@ impl<'a> Binder<'a, '_> {
         }
     }
 
-    /// Whether a stream can tell who its backend is. One that is whom clients ask for is told by the server name, as long
-    /// as nobody opens their TLS.
+    /// Whether a stream can tell who its backend is. One that is whom clients ask for is told by the server name, as
+    /// long as nobody opens their TLS.
     fn is_named(&self, port: BackendPort, due: &Due<'_>) -> bool {
         !is_of_request(self.reader, port) || self.reader.variant(due.variant).encryption == Encryption::Client
     }

@@ -47,8 +47,8 @@ impl RouteNames {
     }
 }
 
-/// Writes a number in decimal. Three times for a usual route, where the formatter would cost more than all the rest of a
-/// name.
+/// Writes a number in decimal. Three times for a usual route, where the formatter would cost more than all the rest of
+/// a name.
 fn push_number(text: &mut String, number: usize) {
     if number >= 10 {
         push_number(text, number / 10);

@@ -30,7 +30,8 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// Listeners that count it: those where it is accepted. An HTTPRoute is counted wherever it is attached, as by the peer.
+    /// Listeners that count it: those where it is accepted. An HTTPRoute is counted wherever it is attached, as by the
+    /// peer.
     pub(crate) fn counting(&self) -> &[ListenerId] {
         match self.is_refused {
             true => &[],

@@ -2,7 +2,8 @@
 //! who replaces it or is merged with it, and what of it is old.
 //!
 //! The same for every kind: what is for whom is asked of `policies/attachment`, what is above or below of the index of
-//! policies on routes, so that the policy of a Gateway with ten thousand routes looks at those alone that have their own.
+//! policies on routes, so that the policy of a Gateway with ten thousand routes looks at those alone that have their
+//! own.
 
 use super::{
     ancestor,
@@ -306,8 +307,8 @@ impl Subject<'_, '_> {
         policy::standing(self.reader, self.policy, parent, gateway)
     }
 
-    /// How the policy stands for a target under an ancestor: by itself, unless every listener there has a policy that it
-    /// merges into, and both together are in force. What it says alone is used nowhere then.
+    /// How the policy stands for a target under an ancestor: by itself, unless every listener there has a policy that
+    /// it merges into, and both together are in force. What it says alone is used nowhere then.
     fn standing_for(&self, target: Target, ancestor: Ancestor) -> Standing {
         let Some(gateway) = gateway_of(self.reader, ancestor) else {
             return Standing::default();

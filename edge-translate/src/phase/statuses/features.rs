@@ -1,7 +1,7 @@
 //! What of the Gateway API this version honours, in the words of its conformance suite.
 //!
-//! A name stands here when the behaviour holds with both data planes; who adds a behaviour adds its name. Addresses that
-//! are asked for and what appears on objects around a fleet are things of a cluster.
+//! A name stands here when the behaviour holds with both data planes; who adds a behaviour adds its name. Addresses
+//! that are asked for and what appears on objects around a fleet are things of a cluster.
 
 use crate::settings::Platform;
 

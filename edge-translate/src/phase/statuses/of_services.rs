@@ -1,5 +1,5 @@
-//! Settings of services which have no effect, those that a policy asks and those that a proxy tells: what they say is of
-//! the requests of clients.
+//! Settings of services which have no effect, those that a policy asks and those that a proxy tells: what they say is
+//! of the requests of clients.
 
 use crate::api::edge_proxy::EdgeProxySpec;
 use serde_json::Value;

@@ -119,8 +119,8 @@ fn no_parent(parent: &ParentReference) -> String {
     )
 }
 
-/// What isn't as it is written although the route serves: parents that aren't there, hostnames that nothing can be asked
-/// for by, and parts of rules.
+/// What isn't as it is written although the route serves: parents that aren't there, hostnames that nothing can be
+/// asked for by, and parts of rules.
 fn warning(lost: &[String], rules: Option<&Summary>, bad_hostnames: &[&str]) -> Option<Condition> {
     let findings = rules.map_or(&[][..], |rules| &rules.findings).iter();
     let short = findings.filter(|f| f.effect == Effect::FallsShort);

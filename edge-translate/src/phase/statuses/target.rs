@@ -46,7 +46,8 @@ impl Target {
     }
 }
 
-/// What a policy is for, of the kinds that it may be for; in order of name, because the first word that isn't good stays.
+/// What a policy is for, of the kinds that it may be for; in order of name, because the first word that isn't good
+/// stays.
 pub(super) fn targets(
     reader: &Reader<'_>,
     policy: PolicyId,

@@ -299,8 +299,8 @@ impl Client {
     }
 }
 
-/// What this proxy refuses: a cluster that goes round robin; in a table a path that is called `bad`, a status that there
-/// isn't, a domain that begins with `bad`. Gives the place.
+/// What this proxy refuses: a cluster that goes round robin; in a table a path that is called `bad`, a status that
+/// there isn't, a domain that begins with `bad`. Gives the place.
 fn faults(kind: ResourceType, entry: &Entry) -> Option<String> {
     let bytes = entry.body.contiguous();
     match kind {

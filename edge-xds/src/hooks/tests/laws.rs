@@ -214,8 +214,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A backend is served as services last made it, what is new and unanswered isn't there, nothing goes while something
-    /// may need it, and in the end nothing tells of what there was before.
+    /// A backend is served as services last made it, what is new and unanswered isn't there, nothing goes while
+    /// something may need it, and in the end nothing tells of what there was before.
     #[test]
     fn backends_of_services_are_served_as_these_last_said(rounds in vec(round(), 1..8)) {
         let mut rig = Rig::new(&[Hook::Cluster, Hook::Endpoints], &[]);

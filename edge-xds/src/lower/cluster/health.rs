@@ -31,8 +31,8 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
     Some(core::HealthCheck {
         timeout: Some(duration(check.timeout)),
         interval: Some(duration(check.interval)),
-        // A cluster that has had no request yet would be probed once a minute: what failed its first probe, as a pod that
-        // still starts does, would be left out so long.
+        // A cluster that has had no request yet would be probed once a minute: what failed its first probe, as a pod
+        // that still starts does, would be left out so long.
         no_traffic_interval: Some(duration(check.interval)),
         initial_jitter: check.initial_jitter.map(duration),
         unhealthy_threshold: number(check.unhealthy_threshold),
@@ -61,8 +61,8 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
     })
 }
 
-/// The host that a probe is for which names none: the backend's own name. A proxy would say the name of the cluster, in which
-/// there are slashes, and servers refuse a host with these (RFC 9110 §7.2).
+/// The host that a probe is for which names none: the backend's own name. A proxy would say the name of the cluster, in
+/// which there are slashes, and servers refuse a host with these (RFC 9110 §7.2).
 fn own_host(cluster: &Cluster) -> String {
     let Some(origin) = cluster.origins.first() else {
         return String::new();

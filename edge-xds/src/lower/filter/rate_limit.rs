@@ -63,8 +63,8 @@ pub(super) fn lower(limits: &LocalRateLimit, told: LimitHeaders) -> Filter {
         }),
         ..Default::default()
     };
-    // Whether the instance tells is what its limit for other requests says, so rules that say nothing must say what their
-    // listener does.
+    // Whether the instance tells is what its limit for other requests says, so rules that say nothing must say what
+    // their listener does.
     let of_listener = told.or(LimitHeaders::Yes);
     let usual = match limits.told {
         LimitHeaders::Yes | LimitHeaders::No if limits.told != of_listener => option(of_listener),

@@ -38,8 +38,8 @@ fn lower(tracing: &RouteTracing) -> Tracing {
     }
 }
 
-/// A share of requests. Envoy draws a number below 10,000 from a request's id and compares it with the numerator, so that
-/// millionths would be a hundred times as many.
+/// A share of requests. Envoy draws a number below 10,000 from a request's id and compares it with the numerator, so
+/// that millionths would be a hundred times as many.
 fn share(Fraction(millionths): Fraction) -> FractionalPercent {
     FractionalPercent {
         numerator: (millionths + 50) / 100,

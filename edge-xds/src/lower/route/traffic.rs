@@ -34,8 +34,9 @@ const UPGRADE_TYPE: u32 = 1;
 /// The upgrade of HTTP itself to a tunnel.
 const CONNECT: &str = "CONNECT";
 
-/// What requests a route is for, on the wire a route each: one for CONNECT matches nothing else, so that other upgrades,
-/// and what isn't to be upgraded, need one beside it. Tunnels alone are served where a policy lists nothing but CONNECT.
+/// What requests a route is for, on the wire a route each: one for CONNECT matches nothing else, so that other
+/// upgrades, and what isn't to be upgraded, need one beside it. Tunnels alone are served where a policy lists nothing
+/// but CONNECT.
 pub(in crate::lower) fn methods(route: &Route) -> impl Iterator<Item = Method> {
     let traffic = match &route.effect.action {
         Action::Forward(forward) => forward.traffic.as_deref(),

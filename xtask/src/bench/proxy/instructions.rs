@@ -1,7 +1,7 @@
 //! Instructions of a request, of a proxy's own code.
 //!
-//! They hardly depend on what else uses the machine. Counted by valgrind's callgrind in two runs of different length, so
-//! that what the start costs falls out. Not of Envoy, which is too large for it.
+//! They hardly depend on what else uses the machine. Counted by valgrind's callgrind in two runs of different length,
+//! so that what the start costs falls out. Not of Envoy, which is too large for it.
 
 use super::{
     exchanges,

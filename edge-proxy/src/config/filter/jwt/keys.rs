@@ -134,8 +134,8 @@ impl Key {
 }
 
 impl KeySet {
-    /// A set of keys. Keys of kinds that aren't known are left out: what they have signed is refused, which is no reason
-    /// to refuse the listener that has them.
+    /// A set of keys. Keys of kinds that aren't known are left out: what they have signed is refused, which is no
+    /// reason to refuse the listener that has them.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(bytes).map_err(|_| "is not JSON".to_owned())?;
         let keys = document.get("keys").and_then(Value::as_array);

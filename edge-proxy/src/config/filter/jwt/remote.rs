@@ -10,7 +10,8 @@ use super::KeySet;
 use crate::config::ClusterId;
 use crate::config::route::RetryPolicy;
 
-/// Keys that a server has. What is known of them is shared by all workers, and whoever finds it too old fetches it anew.
+/// Keys that a server has. What is known of them is shared by all workers, and whoever finds it too old fetches it
+/// anew.
 #[derive(Debug)]
 pub struct RemoteKeys {
     /// Whom to ask.

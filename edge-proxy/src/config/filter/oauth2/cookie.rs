@@ -22,7 +22,8 @@ impl Cookie {
     /// stand in a header.
     pub fn new(name: &str, path: &str, domain: Option<&str>, attributes: &str) -> Option<Self> {
         let domain = domain.map_or_else(String::new, |domain| format!(";domain={domain}"));
-        // Browsers take a cookie of such a name only together with the attribute, to delete it too (RFC 6265bis §4.1.3).
+        // Browsers take a cookie of such a name only together with the attribute, to delete it too (RFC 6265bis
+        // §4.1.3).
         let secure = match name.starts_with("__Secure-") || name.starts_with("__Host-") {
             true => "; Secure",
             false => "",
@@ -40,7 +41,8 @@ impl Cookie {
         (is_good && cookie.set("", "x", 0).is_some() && cookie.delete("").is_some()).then_some(cookie)
     }
 
-    /// What sets it for so many seconds. What stands behind its name tells it from others: a dot and a word, or nothing.
+    /// What sets it for so many seconds. What stands behind its name tells it from others: a dot and a word, or
+    /// nothing.
     pub fn set(&self, behind: &str, value: &str, lifetime: u64) -> Option<HeaderValue> {
         let Self { name, scope, rest, .. } = self;
         let mut text = HeaderValue::try_from(format!("{name}{behind}={value}{scope}{lifetime}{rest}")).ok()?;

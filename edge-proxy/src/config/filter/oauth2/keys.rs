@@ -105,8 +105,8 @@ impl Keys {
         proof.is_ok_and(|proof| hmac::verify(&self.logins, login(nonce, url).as_bytes(), &proof).is_ok())
     }
 
-    /// Seals a text: a random nonce, then the text and its tag. Nonces of 96 bits at random are good for 2^32 seals of a
-    /// secret (NIST SP 800-38D §8.3).
+    /// Seals a text: a random nonce, then the text and its tag. Nonces of 96 bits at random are good for 2^32 seals of
+    /// a secret (NIST SP 800-38D §8.3).
     pub fn seal(&self, purpose: Purpose, text: &str) -> Option<String> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
@@ -141,7 +141,8 @@ mod tests {
     fn a_session_is_proved_as_by_envoy() {
         let parts = ["www.example.com", "1700000000", "access", "id", "refresh"];
         let proof = keys(b"secret").prove_session(parts);
-        // printf 'www.example.com\n1700000000\naccess\nid\nrefresh' | openssl dgst -sha256 -hmac secret -binary | base64
+        // printf 'www.example.com\n1700000000\naccess\nid\nrefresh' | openssl dgst -sha256 -hmac secret -binary |
+        // base64
         assert_eq!(proof, "0s/agHy2NkyhZFgBgSrSK/ZlSxRksugv+YQXC0sEbHY=");
         assert!(keys(b"secret").is_session(parts, &proof));
         assert!(!keys(b"other").is_session(parts, &proof));

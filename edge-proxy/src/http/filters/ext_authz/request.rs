@@ -12,8 +12,8 @@ use crate::message::head::Head;
 
 const TO_REMOVE: HeaderName = HeaderName::from_static("x-envoy-auth-headers-to-remove");
 
-/// What a service is asked: host, method and path, the credentials, and the headers that it may see. `None` where that is no
-/// request.
+/// What a service is asked: host, method and path, the credentials, and the headers that it may see. `None` where that
+/// is no request.
 pub(super) fn head(
     filter: &Authorizer,
     path: &AuthorizerPath,

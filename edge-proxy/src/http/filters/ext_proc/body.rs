@@ -1,8 +1,8 @@
 //! Content on its way past the service.
 //!
 //! What: a [`ProcessedBody`] lies around content and shows it to the service piece by piece. A piece that was shown is
-//! kept until it is answered, and passes as the answer says; where pieces flow in both directions what passes is what the
-//! service sends, in its own time. When the service is done, or has failed and may, the rest passes as it is.
+//! kept until it is answered, and passes as the answer says; where pieces flow in both directions what passes is what
+//! the service sends, in its own time. When the service is done, or has failed and may, the rest passes as it is.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

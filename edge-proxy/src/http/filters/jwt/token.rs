@@ -210,8 +210,8 @@ fn bare(audience: &str) -> &str {
     bare.strip_suffix('/').unwrap_or(bare)
 }
 
-/// A claim as the value of a header, as stock Envoy 1.40 writes it: lists and objects as JSON in base64, and that not of the
-/// kind that URLs have.
+/// A claim as the value of a header, as stock Envoy 1.40 writes it: lists and objects as JSON in base64, and that not
+/// of the kind that URLs have.
 pub(in crate::http) fn text_of(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => (!text.is_empty()).then(|| text.clone()),

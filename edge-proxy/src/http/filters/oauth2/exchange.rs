@@ -123,8 +123,8 @@ pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>
     })
 }
 
-/// Whether a token can stand in a cookie and in a header: what a value of a cookie may hold (RFC 6265 §4.1.1), which all
-/// bearer tokens are made of (RFC 6750 §2.1).
+/// Whether a token can stand in a cookie and in a header: what a value of a cookie may hold (RFC 6265 §4.1.1), which
+/// all bearer tokens are made of (RFC 6750 §2.1).
 fn is_token(text: &str) -> bool {
     let is_octet = |byte: u8| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte);
     text.bytes().all(is_octet)

@@ -110,8 +110,8 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
     })
 }
 
-/// What is spoken to a Backend that names no protocols: either version of HTTP. A WebSocket is an upgrade of HTTP/1.1, and
-/// few servers take one inside HTTP/2 (RFC 8441).
+/// What is spoken to a Backend that names no protocols: either version of HTTP. A WebSocket is an upgrade of HTTP/1.1,
+/// and few servers take one inside HTTP/2 (RFC 8441).
 fn inside(backend: &Backend, asked: &TlsPreferences) -> Inside {
     let is_web_socket = |protocol: &AppProtocol| matches!(protocol, AppProtocol::Ws | AppProtocol::Wss);
     match &asked.alpn {

@@ -26,9 +26,9 @@ const IMAGES: [&str; 2] = ["image", "imageRepository"];
 /// Members that refer to objects, which are beside the EdgeProxy that names them where no namespace is told.
 const REFERENCES: [&str; 3] = ["backendRef", "backendRefs", "clientCertificateRef"];
 
-/// Members that an API server fills in where they aren't written, with what it fills in. Above another EdgeProxy they say
-/// nothing: nobody can tell them from what somebody wrote, and a fleet that is kept inside must not be published because
-/// its Gateway adds a label.
+/// Members that an API server fills in where they aren't written, with what it fills in. Above another EdgeProxy they
+/// say nothing: nobody can tell them from what somebody wrote, and a fleet that is kept inside must not be published
+/// because its Gateway adds a label.
 const FILLED_IN: [(&[&str], &str, &str); 3] = [
     (&["logging", "level"], "default", "warn"),
     (&["provider", "cluster", "envoyService"], "type", "LoadBalancer"),
@@ -91,8 +91,8 @@ fn both(own: Option<Map<String, Value>>, below: Option<Map<String, Value>>, how:
     serde_json::from_value(Value::Object(base)).ok()
 }
 
-/// What an EdgeProxy says, each reference with its namespace: one that is laid over another must lead to where it led by
-/// itself.
+/// What an EdgeProxy says, each reference with its namespace: one that is laid over another must lead to where it led
+/// by itself.
 fn homed(proxy: &EdgeProxy, settings: &Settings) -> Option<Map<String, Value>> {
     let home = match &*proxy.metadata.namespace {
         "" => &*settings.controller_namespace,

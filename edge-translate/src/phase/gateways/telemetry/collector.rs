@@ -159,8 +159,8 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// The backend behind a reference, and the host that it is asked as. Who runs proxies says whom they tell, in whatever
-    /// namespace that is: no ReferenceGrant is asked for.
+    /// The backend behind a reference, and the host that it is asked as. Who runs proxies says whom they tell, in
+    /// whatever namespace that is: no ReferenceGrant is asked for.
     pub(super) fn backend(&self, reference: &BackendRef) -> Result<(BackendPort, String), String> {
         let kind = BackendKind::of(&reference.group, &reference.kind);
         let Some(kind @ (BackendKind::Service | BackendKind::Backend)) = kind else {

@@ -1,7 +1,7 @@
 //! HTTP/3 beside a port of HTTPS: the same listeners once more, carried by QUIC in datagrams of the same number.
 //!
-//! Clients come by TCP first and are told of it there (RFC 7838). Whom a listener asks for a certificate it doesn't take
-//! this way: proxies don't verify those over QUIC.
+//! Clients come by TCP first and are told of it there (RFC 7838). Whom a listener asks for a certificate it doesn't
+//! take this way: proxies don't verify those over QUIC.
 
 use super::{SocketListener, downstream_tls, http, server_names};
 use crate::{engine::reader::Reader, phase::policies::client::Http3};

@@ -126,7 +126,8 @@ fn forwarded_certificate(forwarded: &XForwardedClientCert, problems: &mut Proble
             }
         })
         .collect();
-    // Where nothing is added they have no effect. An API server refuses them then, and so nobody takes them for working.
+    // Where nothing is added they have no effect. An API server refuses them then, and so nobody takes them for
+    // working.
     details.retain(|_| adds);
     details.sort_unstable();
     details.dedup();

@@ -46,7 +46,8 @@ impl UnresolvedFilter {
                 "DynamicModule: dynamic module \"{name}\" can't be loaded: {why}."
             ))
         })?;
-        // A proxy refuses a whole chain with a filter that would stand in place of the last one, which sends requests on.
+        // A proxy refuses a whole chain with a filter that would stand in place of the last one, which sends requests
+        // on.
         if self.spec.terminal_filter == Some(true) {
             return Err(Arc::from(format!(
                 "DynamicModule: terminalFilter of \"{name}\" is not supported by this version: the filter that sends \

@@ -1,5 +1,5 @@
-//! Keys for tokens as text (JWKS, RFC 7517), judged as a proxy does it: that refuses all of a listener for a set in which
-//! it finds no key of use, and leaves a key out that stands beside one of use.
+//! Keys for tokens as text (JWKS, RFC 7517), judged as a proxy does it: that refuses all of a listener for a set in
+//! which it finds no key of use, and leaves a key out that stands beside one of use.
 
 use base64::{
     Engine,

@@ -86,8 +86,8 @@ fn reported(load: &BackendUtilization, problems: &mut Problems) -> ReportedLoad 
     }
 }
 
-/// What clients see of the loads that endpoints report. Where the choice goes by them they end here, unless a policy says
-/// otherwise.
+/// What clients see of the loads that endpoints report. Where the choice goes by them they end here, unless a policy
+/// says otherwise.
 pub(super) fn load_reports(spec: &BackendTrafficPolicySpec) -> LoadReports {
     let balancer = spec.load_balancer.as_deref();
     let balancer = balancer.filter(|balancer| balancer.r#type == LoadBalancerType::BackendUtilization);

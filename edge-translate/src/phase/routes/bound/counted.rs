@@ -28,8 +28,8 @@ impl Binder<'_, '_> {
     }
 }
 
-/// The field of a policy whose filter counts for a route what passes. What a filter of the chain counts, or a service, it
-/// counts for all routes.
+/// The field of a policy whose filter counts for a route what passes. What a filter of the chain counts, or a service,
+/// it counts for all routes.
 fn counting(effect: &FilterEffect) -> Option<&'static str> {
     match effect {
         FilterEffect::RateLimit(_) => Some("rateLimit.local"),

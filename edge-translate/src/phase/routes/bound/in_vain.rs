@@ -1,6 +1,6 @@
-//! What a BackendTrafficPolicy asks of backends in vain, which its status tells: found where rules are bound, for only there
-//! it is known what reaches which backend. Whose words they are, where a policy merges into another, is for the statuses to
-//! find out: rules are bound by what policies decide, and never look at these themselves.
+//! What a BackendTrafficPolicy asks of backends in vain, which its status tells: found where rules are bound, for only
+//! there it is known what reaches which backend. Whose words they are, where a policy merges into another, is for the
+//! statuses to find out: rules are bound by what policies decide, and never look at these themselves.
 
 use super::{Binding, Due};
 use crate::{
@@ -117,7 +117,8 @@ pub(in crate::phase::routes) fn at(
 }
 
 impl InVain {
-    /// Whether it is said by the policy that is told, and not by the one of the route through which it reaches the rule.
+    /// Whether it is said by the policy that is told, and not by the one of the route through which it reaches the
+    /// rule.
     pub(crate) fn is_own(&self, reader: &Reader<'_>) -> bool {
         self.through.is_none_or(|id| match reader.object(KIND, id) {
             Some(Object::BackendTrafficPolicy(policy)) => {

@@ -1,8 +1,8 @@
 //! Backends of a rule that must be one to whoever sends to them, and so are one cluster, a set.
 //!
 //! Some stand by for others, so that who is healthy counts over all of them. Or a client must come to the same endpoint
-//! again, by a hash, a session or because it names one: a weighted route would choose a backend anew for each request, and
-//! only then an endpoint of it.
+//! again, by a hash, a session or because it names one: a weighted route would choose a backend anew for each request,
+//! and only then an endpoint of it.
 
 use super::{Binder, Due};
 use crate::{
@@ -18,8 +18,8 @@ type Ranked = (BackendId, u32, u32);
 type Joined = (BackendId, Vec<Ranked>);
 
 impl Binder<'_, '_> {
-    /// Backends as one cluster where they must be, others as they are. One that can't be spoken to as it asks has no part
-    /// in it, and its weight stays behind.
+    /// Backends as one cluster where they must be, others as they are. One that can't be spoken to as it asks has no
+    /// part in it, and its weight stays behind.
     pub(super) fn joined(&mut self, shares: Vec<Share>, own: &RouteFilters, due: &Due<'_>) -> Vec<Share> {
         // Nearly all rules.
         if shares.len() < 2 {

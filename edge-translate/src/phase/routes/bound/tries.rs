@@ -7,8 +7,8 @@ use crate::{
 use edge_ir::{RetryPolicy, Timeout};
 use std::sync::Arc;
 
-/// The limit for the whole exchange: that of the rule, else that of the policy, and no more than one for a try where there
-/// is one try.
+/// The limit for the whole exchange: that of the rule, else that of the policy, and no more than one for a try where
+/// there is one try.
 pub(super) fn limit(limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
     let tries = retry.map_or(Tries::One, |_| Tries::Several);
     let limits = Limits {

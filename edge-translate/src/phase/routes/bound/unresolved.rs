@@ -1,5 +1,5 @@
-//! What is done with requests whose backends can't be resolved: they are answered, as Gateway API has it for `backendRefs`
-//! of each kind of route (v1.7.0).
+//! What is done with requests whose backends can't be resolved: they are answered, as Gateway API has it for
+//! `backendRefs` of each kind of route (v1.7.0).
 
 use super::Due;
 use crate::name::RouteKind;
@@ -22,8 +22,8 @@ pub(super) fn answered(unresolved: Unresolved) -> RouteAction {
     })
 }
 
-/// What is done with the part of a rule that has nowhere to go: it is answered. Where the rule is for tunnels alone, so is
-/// this part of it.
+/// What is done with the part of a rule that has nowhere to go: it is answered. Where the rule is for tunnels alone, so
+/// is this part of it.
 pub(super) fn nowhere(due: &Due<'_>, unresolved: Unresolved) -> RouteAction {
     let traffic = due.traffic.route.as_ref();
     let Some(traffic) = traffic.filter(|traffic| traffic.is_for_tunnels_alone()) else {

@@ -4,8 +4,8 @@ use crate::phase::routes::rules::Rewrite;
 use edge_ir::{BackendShare, Destination, Fraction, HostRewrite, Unresolved};
 use smallvec::{SmallVec, smallvec};
 
-/// What becomes of requests by parts of them, of which all but the last say how far they go ([`edge_ir::Route::portion`]). Nearly
-/// all rules have one.
+/// What becomes of requests by parts of them, of which all but the last say how far they go
+/// ([`edge_ir::Route::portion`]). Nearly all rules have one.
 pub(super) type Parts<T> = SmallVec<[(Option<Fraction>, T); 1]>;
 
 /// All requests in one way.
@@ -14,8 +14,8 @@ pub(super) fn whole<T>(all: T) -> Parts<T> {
 }
 
 /// Where requests go, and how they are rewritten: in one way to all backends, unless they are rewritten for one of them
-/// otherwise than for others, as a proxy knows it of routes alone. Then each has a part of the requests by its weight. A
-/// proxy compares the same number of a request with the portion of each route, so that portions add up.
+/// otherwise than for others, as a proxy knows it of routes alone. Then each has a part of the requests by its weight.
+/// A proxy compares the same number of a request with the portion of each route, so that portions add up.
 pub(super) fn ways(
     shares: SmallVec<[(BackendShare, Option<Box<Rewrite>>); 1]>,
     invalid_weight: u32,

@@ -111,7 +111,8 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
 
 /// Streams have no host by which a server could be asked for and verified.
 fn unnamed(c: &Compilation<'_, '_>, port: BackendPort) -> Option<Problem> {
-    // Nearly all routes, and these needn't run again for what they don't ask. To whom a client asks for, it speaks TLS itself.
+    // Nearly all routes, and these needn't run again for what they don't ask. To whom a client asks for, it speaks TLS
+    // itself.
     if c.kind.is_by_host() || is_of_request(c.reader, port) {
         return None;
     }
@@ -226,7 +227,8 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
-/// Tells of a port that no endpoint of a Backend has, in a reference that is used: it may be meant to choose among them.
+/// Tells of a port that no endpoint of a Backend has, in a reference that is used: it may be meant to choose among
+/// them.
 pub(super) fn note_port(c: &mut Compilation<'_, '_>, field: &str, reference: BackendTarget<'_>, to: &Resolved) {
     let target = to.backend.port.target;
     if target.kind != BackendKind::Backend || to.refused.is_some() {

@@ -27,8 +27,8 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Optio
     })
 }
 
-/// The matches by which browsers ask whether they may send what a match with another method takes: the filter answers these
-/// before anybody else does. Of headers and cookies that the match asks for a preflight has none (Fetch §4.8).
+/// The matches by which browsers ask whether they may send what a match with another method takes: the filter answers
+/// these before anybody else does. Of headers and cookies that the match asks for a preflight has none (Fetch §4.8).
 pub(super) fn preflights(matches: &[RankedMatch]) -> Vec<RankedMatch> {
     let on = |name: &str, value| ValueMatch {
         name: name.into(),

@@ -1,5 +1,5 @@
-//! What rules and backends refer to by filters of type ExtensionRef: HTTPRouteFilters, and objects that extension services
-//! know what to do about.
+//! What rules and backends refer to by filters of type ExtensionRef: HTTPRouteFilters, and objects that extension
+//! services know what to do about.
 
 use super::{
     Compilation, Effect, Share, admissible,

@@ -1,5 +1,5 @@
-//! Listeners that a policy of a whole Gateway or ListenerSet closes: it asks for what only requests have, and nobody reads
-//! requests there.
+//! Listeners that a policy of a whole Gateway or ListenerSet closes: it asks for what only requests have, and nobody
+//! reads requests there.
 
 use super::{Subject, Target};
 use crate::{

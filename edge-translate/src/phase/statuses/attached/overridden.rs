@@ -182,7 +182,8 @@ pub(super) fn merging(reader: &Reader<'_>, policy: PolicyId, target: Target) -> 
     names.into_iter().collect()
 }
 
-/// The listeners of a Gateway whose policy this one is, by policies on routes below it; none where there are none of these.
+/// The listeners of a Gateway whose policy this one is, by policies on routes below it; none where there are none of
+/// these.
 fn heirs(reader: &Reader<'_>, policy: PolicyId, below: &[RoutePolicy]) -> BTreeSet<ListenerId> {
     let views = below
         .first()

@@ -1,5 +1,5 @@
-//! SecurityPolicies whose rules ask for what isn't known at a listener: where clients are, or what comes to be known only
-//! later.
+//! SecurityPolicies whose rules ask for what isn't known at a listener: where clients are, or what comes to be known
+//! only later.
 
 use super::{Ancestor, Condition, Subject, Target, gateway_of};
 use crate::{

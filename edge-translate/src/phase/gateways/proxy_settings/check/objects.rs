@@ -1,5 +1,5 @@
-//! The rules of single objects in a cluster, whoever asks for them: an EdgeProxy for its fleet, or a configuration file for
-//! the service of rate limits.
+//! The rules of single objects in a cluster, whoever asks for them: an EdgeProxy for its fleet, or a configuration file
+//! for the service of rate limits.
 
 use crate::api::edge_proxy::{
     MergeType,

@@ -1,5 +1,5 @@
-//! Values of an EdgeProxy that nobody knows, and fields of it that can't stand together. An API server refuses both; files
-//! bring them, and each would be taken for something that nobody asked for.
+//! Values of an EdgeProxy that nobody knows, and fields of it that can't stand together. An API server refuses both;
+//! files bring them, and each would be taken for something that nobody asked for.
 
 use crate::api::edge_proxy::{
     BootstrapType, DynamicModuleSourceType, EdgeProxyProviderType, EdgeProxySpec, IpFamily, LogLevel, LuaValidation,

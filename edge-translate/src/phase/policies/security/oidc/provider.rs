@@ -109,8 +109,8 @@ fn proof(methods: &[String]) -> ClientProof {
     }
 }
 
-/// What is wrong with URLs of a provider's endpoints. Proxies are told the one where users log in; whom they ask for tokens is
-/// judged as the service that it is.
+/// What is wrong with URLs of a provider's endpoints. Proxies are told the one where users log in; whom they ask for
+/// tokens is judged as the service that it is.
 fn flaws<'a>(
     authorization: Option<&'a str>,
     others: [Option<&'a str>; 2],
