@@ -186,7 +186,11 @@ mod tests {
         assert_eq!(findings("a.rs", "fn a() {}\n").len(), 1, "no sentence at the start");
         assert_eq!(findings("a/mod.rs", "//! A.\n").len(), 1, "mod.rs");
         let long = "word ".repeat(24);
-        assert_eq!(findings("a.rs", &format!("//! A.\n    /// {long}\n")).len(), 1, "long comment");
+        assert_eq!(
+            findings("a.rs", &format!("//! A.\n    /// {long}\n")).len(),
+            1,
+            "long comment"
+        );
         assert_eq!(findings("a.rs", &format!("//! | {long} |\n")).len(), 0, "a table's row");
         assert_eq!(
             findings("a.rs", concat!("//! A.\n// TO", "DO: b\n")).len(),

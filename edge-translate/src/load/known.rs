@@ -119,12 +119,14 @@ pub(crate) fn loses_a_condition(unknown: Unknown) -> bool {
 
 /// The field of a type that somebody most likely meant.
 pub(crate) fn nearest(written: &str, fields: &'static [&'static str]) -> Option<&'static str> {
-    let lower = written.to_ascii_lowercase();
     // Two letters apart is a slip in a long name, and another word among short ones.
     let bound = if written.len() < 5 { 1 } else { 2 };
-    let distance = |field: &str| strsim::osa_distance(&lower, &field.to_ascii_lowercase());
-    let near = fields.iter().map(|field| (distance(field), *field));
-    near.filter(|(distance, _)| *distance <= bound)
+    // Names can't be nearer than their lengths are, and most are far from one another.
+    let is_as_long = |field: &&str| field.chars().count().abs_diff(written.chars().count()) <= bound;
+    let distance = |field: &str| strsim::osa_distance(&written.to_ascii_lowercase(), &field.to_ascii_lowercase());
+    let near = fields.iter().filter(|field| is_as_long(field));
+    near.map(|field| (distance(field), *field))
+        .filter(|(distance, _)| *distance <= bound)
         .min()
         .map(|(_, field)| field)
 }

@@ -59,16 +59,16 @@ fn slip(kind: Kind, node: &Node<'_>, path: &str, fields: &'static [&'static str]
     let Data::Map(entries) = &node.data else { return None };
     let wrong = |entry: &Entry<'_>| {
         let key = &*entry.key;
-        let meant = nearest(key, fields).filter(|meant| *meant != key && node.get(meant).is_none())?;
-        // `targetRef` is no slip of `targetRefs`.
-        let is_field = fields.contains(&key);
-        (!is_field).then(|| {
-            let message = format!(
-                "{path}{key}: {kind} has no such field: did you mean `{meant}`? Without it the policy would be in force for \
-                 less than was meant, so it is not taken"
-            );
-            Fault::new(entry.at, message)
-        })
+        // Nearly all are fields, and `targetRef` is no slip of `targetRefs`.
+        if fields.contains(&key) {
+            return None;
+        }
+        let meant = nearest(key, fields).filter(|meant| node.get(meant).is_none())?;
+        let message = format!(
+            "{path}{key}: {kind} has no such field: did you mean `{meant}`? Without it the policy would be in force for \
+             less than was meant, so it is not taken"
+        );
+        Some(Fault::new(entry.at, message))
     };
     entries.iter().find_map(wrong)
 }
