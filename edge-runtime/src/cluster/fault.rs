@@ -22,8 +22,8 @@ pub fn describe_status(status: &Status) -> String {
         "" => status.reason.as_str(),
         said => said,
     };
-    if let Some(fields) = unknown_fields(status) {
-        return format!("the API server doesn't take it: {fields}");
+    if let Some(fault) = unreadable(status) {
+        return format!("the API server doesn't take it: {fault}");
     }
     if is_too_large(status) {
         return format!("the object is too large for the API server: {said}");
@@ -46,7 +46,7 @@ pub fn describe_status(status: &Status) -> String {
 pub fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Api(status) => {
-            [400, 403, 404, 422].contains(&status.code) || is_too_large(status) || unknown_fields(status).is_some()
+            [400, 403, 404, 422].contains(&status.code) || is_too_large(status) || unreadable(status).is_some()
         }
         _ => false,
     }
@@ -68,12 +68,19 @@ fn lacks_a_right(status: &Status) -> bool {
     status.message.contains("User \"") && status.message.contains("\" cannot ")
 }
 
-/// The fields of an applied object that its kind doesn't have. To such an object an API server answers with 500, as if
-/// it had failed itself: it can't make a typed patch of it.
-fn unknown_fields(status: &Status) -> Option<&str> {
-    let (_, fields) = status.message.split_once("failed to create typed patch object (")?;
-    let (_, fields) = fields.split_once("): ")?;
-    Some(fields)
+/// What is wrong with an applied object that can't be read as one of its kind: fields that there aren't, and values that
+/// are none, such as quantities. To such an object an API server answers with 500, as if it had failed itself.
+fn unreadable(status: &Status) -> Option<&str> {
+    let unknown = status
+        .message
+        .split_once("failed to create typed patch object (")
+        .and_then(|(_, fields)| fields.split_once("): "));
+    let without_meaning = status
+        .message
+        .split_once("failed to convert new object (")
+        .and_then(|(_, fault)| fault.split_once("unable to convert unstructured object to "))
+        .and_then(|(_, fault)| fault.split_once(": "));
+    unknown.or(without_meaning).map(|(_, fault)| fault)
 }
 
 /// The system's reason, where that is at the bottom.
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_there_is_not_is_a_refusal_although_the_server_says_that_it_failed() {
+    fn what_is_no_object_of_its_kind_is_refused_although_the_server_says_that_it_failed() {
         let unknown = answer(
             500,
             "failed to create typed patch object (ns/n; apps/v1, Kind=Deployment): .spec.colour: field not declared in schema",
@@ -167,6 +174,16 @@ mod tests {
         assert_eq!(
             describe(&unknown),
             "the API server doesn't take it: .spec.colour: field not declared in schema"
+        );
+        let senseless = answer(
+            500,
+            "failed to convert new object (ns/n; apps/v1, Kind=Deployment) to proper version: unable to convert unstructured \
+             object to apps/v1, Kind=Deployment: quantities must match the regular expression '^([+-]?[0-9.]+)$'",
+        );
+        assert!(is_refusal(&senseless));
+        assert_eq!(
+            describe(&senseless),
+            "the API server doesn't take it: quantities must match the regular expression '^([+-]?[0-9.]+)$'"
         );
         let failing = answer(500, "etcdserver: request timed out");
         assert!(!is_refusal(&failing));

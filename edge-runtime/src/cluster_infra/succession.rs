@@ -7,30 +7,44 @@ use super::{
 use crate::cluster::objects::WORKLOADS;
 use edge_infra::{Object, ObjectKind};
 use serde_json::Value;
+use std::sync::Arc;
 
 fn runs_pods(kind: ObjectKind) -> bool {
     WORKLOADS.contains(&kind)
 }
 
 /// Whether an object that isn't wanted any more is needed until what is wanted has taken its place: a workload that
-/// serves, or the ServiceAccount that pods may run with.
+/// serves, the ServiceAccount that pods may run with, and, where a fleet moves to another namespace, what stands beside
+/// such a workload: without the Service nobody would reach its pods.
 pub(super) fn is_needed(old: &ObjectId, seen: &ObservedObject, wanted: &[Object], view: &View) -> bool {
-    let serving = seen.pods(old.kind).1;
     let Some(successor) = wanted.iter().find(|object| runs_pods(object.kind)) else {
         return false;
     };
-    if old.kind == ObjectKind::ServiceAccount {
-        return is_in_use(&old.name, view);
+    match old.kind {
+        ObjectKind::ServiceAccount => is_in_use(old, view),
+        kind if runs_pods(kind) => serves_alone(kind, seen, successor, view),
+        _ => old.namespace != successor.namespace && workloads(&old.namespace, view).next().is_some(),
     }
+}
+
+/// Whether a workload serves, and its successor has fewer pods that do.
+fn serves_alone(kind: ObjectKind, seen: &ObservedObject, successor: &Object, view: &View) -> bool {
+    let serving = seen.pods(kind).1;
     let pods = view.get(&id(successor));
     let (aims_at, available) = pods.map_or((0, 0), |seen| seen.pods(successor.kind));
-    runs_pods(old.kind) && serving > 0 && available < serving.min(aims_at).max(1)
+    serving > 0 && available < serving.min(aims_at).max(1)
 }
 
 /// Whether pods may run with an account: their tokens are worth nothing without it.
-fn is_in_use(account: &str, view: &View) -> bool {
-    let mut workloads = view.iter().filter(|(id, _)| runs_pods(id.kind));
-    workloads.any(|(id, seen)| seen.account() == Some(account) || seen.is_rolling(id.kind))
+fn is_in_use(account: &ObjectId, view: &View) -> bool {
+    workloads(&account.namespace, view)
+        .any(|(id, seen)| seen.account() == Some(&*account.name) || seen.is_rolling(id.kind))
+}
+
+/// Workloads of a namespace, those that leave among them.
+fn workloads<'v>(namespace: &str, view: &'v View) -> impl Iterator<Item = (&'v ObjectId, &'v Arc<ObservedObject>)> {
+    view.iter()
+        .filter(move |(id, _)| &*id.namespace == namespace && runs_pods(id.kind))
 }
 
 /// Whether an object is wanted that the one that is there can't be turned into: an API server refuses to change some
@@ -157,7 +171,6 @@ mod tests {
     use super::*;
     use crate::cluster::FIELD_MANAGER;
     use serde_json::json;
-    use std::sync::Arc;
 
     fn object(kind: ObjectKind, spec: Value) -> Object {
         Object {
@@ -207,6 +220,26 @@ mod tests {
         }
         let (id, service) = seen(ObjectKind::Service, json!({}));
         assert!(!is_needed(&id, &service, &wanted, &View::new()));
+    }
+
+    #[test]
+    fn what_leads_to_pods_in_another_namespace_stays_until_they_have_gone() {
+        let status = json!({"status": {"availableReplicas": 1}});
+        let (service, old) = seen(ObjectKind::Service, json!({}));
+        let pods = seen(ObjectKind::Deployment, status);
+        let view = View::from([(service.clone(), Arc::clone(&old)), pods]);
+        let elsewhere = Object {
+            namespace: "gateways".into(),
+            ..object(ObjectKind::Deployment, json!({}))
+        };
+        assert!(is_needed(&service, &old, std::slice::from_ref(&elsewhere), &view));
+        assert!(
+            !is_needed(&service, &old, &[elsewhere], &View::new()),
+            "no pods are left"
+        );
+        let here = object(ObjectKind::Deployment, json!({}));
+        assert!(!is_needed(&service, &old, &[here], &view), "another one leads to them");
+        assert!(!is_needed(&service, &old, &[], &view), "nothing is wanted");
     }
 
     #[test]
@@ -267,6 +300,11 @@ mod tests {
         ] {
             let view = View::from([(account.clone(), Arc::clone(&old)), seen(kind, workload)]);
             assert_eq!(is_needed(&account, &old, &wanted, &view), is_kept, "{why}");
+            let moved = ObjectId {
+                namespace: "left".into(),
+                ..account.clone()
+            };
+            assert!(!is_needed(&moved, &old, &wanted, &view), "these pods are elsewhere");
             assert!(!is_needed(&account, &old, &[], &view), "nothing is wanted");
         }
     }
