@@ -20,6 +20,7 @@ mod classes;
 mod definitions;
 mod images;
 pub mod objects;
+mod rivals;
 mod steps;
 pub mod values;
 

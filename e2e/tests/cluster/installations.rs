@@ -372,7 +372,10 @@ fn an_image_that_cannot_be_pulled_is_named_while_it_is_waited_for() -> Result<()
     let name = "no-image";
     let _namespace = lab.namespace(name)?;
     // Nothing in the lab stands in for this image.
-    let image = json!({"global": {"images": {"edgeGateway": {"image": "example.com/nothing:v1"}}}});
+    let image = json!({
+        "global": {"images": {"edgeGateway": {"image": "example.com/nothing:v1"}}},
+        "config": {"edgeGateway": {"gateway": {"controllerName": "gateway.edge/no-image"}}},
+    });
     let installed = Installation::new(name, &image).install(&["--skip-crds", "--timeout", "15s"]);
     let error = format!("{:#}", installed.err().context("it was installed")?);
     for words in [
@@ -381,6 +384,26 @@ fn an_image_that_cannot_be_pulled_is_named_while_it_is_waited_for() -> Result<()
     ] {
         ensure!(error.contains(words), "{words}: {error}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_controller_of_the_same_name_stops_an_installation() -> Result<()> {
+    let lab = Lab::join()?;
+    let (name, second) = ("of-one-name", "of-one-name-too");
+    let _namespaces = [lab.namespace(name)?, lab.namespace(second)?];
+    lab.apply(&CONTROLLER.replace("NAME", name))?;
+    let configuration = "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nprovider: {type: Cluster}\n\
+                         gateway: {controllerName: gateway.edge/of-one-name}\n";
+    let metadata = json!({"name": "edge-gateway-config", "namespace": name});
+    let data = json!({"edge-gateway.yaml": configuration});
+    lab.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).to_string())?;
+    let values = json!({"config": {"edgeGateway": {"gateway": {"controllerName": "gateway.edge/of-one-name"}}}});
+    let installed = Installation::new(second, &values).install(&["--skip-crds"]);
+    let error = format!("{:#}", installed.err().context("it was installed")?);
+    ensure!(error.contains(&format!("{name}/its-own")), "{error}");
+    let inventory = Kind::core("ConfigMap").named(second, "edge-gateway-inventory");
+    ensure!(lab.get(&inventory)?.is_null(), "something was done");
     Ok(())
 }
 

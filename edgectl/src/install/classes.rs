@@ -1,5 +1,6 @@
 //! GatewayClasses at the end of their controller: nobody will be left who lets go of those that somebody deletes.
 
+use super::rivals::CONFIGURATION;
 use crate::cluster::{inventory::Entry, objects::Objects};
 use anyhow::Result;
 use edge_translate::{api::CLASS_IN_USE, load::Source};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 /// What held classes for the controller of an installation holds them no longer. The controller has ended.
 pub(super) async fn release(objects: &Objects, namespace: &str) -> Result<()> {
-    let configuration = Entry::new("v1", "ConfigMap", Some(namespace), "edge-gateway-config");
+    let configuration = Entry::new("v1", "ConfigMap", Some(namespace), CONFIGURATION);
     let configuration = objects.get(&configuration).await?;
     let Some(controller) = configuration.as_ref().and_then(controller_name) else {
         return Ok(());
@@ -23,7 +24,7 @@ pub(super) async fn release(objects: &Objects, namespace: &str) -> Result<()> {
 }
 
 /// The name that a controller with this configuration goes by; none if it would refuse the configuration.
-fn controller_name(configuration: &Value) -> Option<String> {
+pub(super) fn controller_name(configuration: &Value) -> Option<String> {
     let source = Source {
         name: "edge-gateway.yaml",
         text: configuration["data"]["edge-gateway.yaml"].as_str()?,

@@ -1,6 +1,6 @@
 //! The steps of an installation and of its end, in the order in which they depend on each other.
 
-use super::{INSTANCE, Parts, classes, definitions, objects::Release};
+use super::{INSTANCE, Parts, classes, definitions, objects::Release, rivals};
 use crate::cluster::{
     inventory::{Entry, Inventory},
     objects::{Dependents, Keeper, Objects},
@@ -28,6 +28,7 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
     let release = &parts.release;
     progress.step("Looking at what is there");
     foreign(objects, &parts.workload, release).await?;
+    rivals::check(objects, &parts.workload, release).await?;
     definitions::check(objects, &parts.definitions).await?;
     define(objects, &parts.definitions, progress).await?;
     if parts.workload.is_empty() {
