@@ -369,6 +369,7 @@ impl Reporter {
         let report = Report {
             availability,
             replicas: 1,
+            stuck: None,
             addresses: reach::loopback(infra.proxy.ip_family).map(Address::Ip).collect(),
             asked: reach::asked(infra),
         };

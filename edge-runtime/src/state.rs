@@ -158,6 +158,8 @@ pub struct Report {
     pub availability: Availability,
     /// Proxies that are wanted.
     pub replicas: u32,
+    /// Why those that run can't be replaced by such as are wanted now, where that is known.
+    pub stuck: Option<Arc<str>>,
     /// Where clients reach it, unless by addresses that were asked for.
     pub addresses: Vec<Address>,
     /// What has become of the addresses that its Gateways ask for: several may share it, and ask for different ones.

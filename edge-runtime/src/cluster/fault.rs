@@ -68,8 +68,8 @@ fn lacks_a_right(status: &Status) -> bool {
     status.message.contains("User \"") && status.message.contains("\" cannot ")
 }
 
-/// What is wrong with an applied object that can't be read as one of its kind: fields that there aren't, and values that
-/// are none, such as quantities. To such an object an API server answers with 500, as if it had failed itself.
+/// What is wrong with an applied object that can't be read as one of its kind: fields that there aren't, and values
+/// that are none, such as quantities. To such an object an API server answers with 500, as if it had failed itself.
 fn unreadable(status: &Status) -> Option<&str> {
     let unknown = status
         .message

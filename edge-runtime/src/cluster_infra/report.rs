@@ -24,6 +24,7 @@ pub(super) fn nothing_yet() -> Report {
     Report {
         availability: Availability::Starting,
         replicas: 0,
+        stuck: None,
         addresses: Vec::new(),
         asked: AskedAddresses::default(),
     }
@@ -57,6 +58,7 @@ pub(super) fn report_of_unknown(home: &Home, view: &View, nodes: &[IpAddr]) -> O
             available => Availability::Available(available),
         },
         replicas,
+        stuck: None,
         addresses: service.addresses_of_type(nodes),
         asked: nothing_missing(external.map(|ip| (ip.to_string().into(), ip)).collect()),
     })
@@ -79,9 +81,11 @@ pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option
         (_, 0) => Availability::Starting,
         (_, available) => Availability::Available(available),
     };
+    let stuck = WORKLOADS.iter().find_map(|kind| own(infra, view, *kind)?.1.stuck());
     Report {
         availability,
         replicas,
+        stuck: stuck.map(Into::into),
         addresses: service.map_or_else(Vec::new, |service| service.addresses_of_type(nodes)),
         asked,
     }

@@ -143,6 +143,17 @@ impl ObservedObject {
         }
     }
 
+    /// Why a Deployment can't go on replacing pods, by its conditions. A DaemonSet doesn't say.
+    pub(super) fn stuck(&self) -> Option<&str> {
+        let conditions = self.object.pointer("/status/conditions").and_then(Value::as_array);
+        let is_bad = |condition: &&Value| {
+            let is = |kind: &str, status: &str| condition["type"] == kind && condition["status"] == status;
+            is("ReplicaFailure", "True") || is("Progressing", "False")
+        };
+        let bad = conditions.into_iter().flatten().find(is_bad)?;
+        bad["message"].as_str().or_else(|| bad["reason"].as_str())
+    }
+
     /// Whether clients reach it at the addresses of nodes.
     pub(super) fn is_reached_by_nodes(&self) -> bool {
         self.service_type() == Some("NodePort")
@@ -267,6 +278,20 @@ mod tests {
         let seen = ObservedObject::new(ObjectKind::Deployment, serde_json::from_value(object).unwrap());
         assert_eq!(seen.replicas_set_by, BTreeSet::from(["us".to_owned()]));
         assert!(!seen.object.to_string().contains("managedFields"));
+    }
+
+    #[test]
+    fn a_deployment_says_why_it_is_stuck() {
+        let with = |kind: &str, status: &str| {
+            seen(json!({"status": {"conditions": [
+                {"type": "Available", "status": "True", "message": "it has all pods"},
+                {"type": kind, "status": status, "reason": "R", "message": "exceeded quota"},
+            ]}}))
+        };
+        assert_eq!(with("ReplicaFailure", "True").stuck(), Some("exceeded quota"));
+        assert_eq!(with("Progressing", "False").stuck(), Some("exceeded quota"));
+        assert_eq!(with("Progressing", "True").stuck(), None);
+        assert_eq!(seen(json!({})).stuck(), None);
     }
 
     #[test]

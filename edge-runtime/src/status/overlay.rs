@@ -170,7 +170,11 @@ fn programmed(report: &Report, asked: &[Arc<str>], n_addresses: usize) -> Condit
         ),
         1..=MAX_ADDRESSES => {
             let replicas = report.replicas;
-            let message = format!("Address assigned to the Gateway, {available}/{replicas} proxy replicas available");
+            let mut message =
+                format!("Address assigned to the Gateway, {available}/{replicas} proxy replicas available");
+            if let Some(why) = &report.stuck {
+                message += &format!("; they can't be replaced by such as are wanted now: {why}");
+            }
             Condition::yes(PROGRAMMED, PROGRAMMED, message)
         }
         n => {

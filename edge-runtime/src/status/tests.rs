@@ -70,6 +70,7 @@ fn report(availability: Availability) -> Option<Reports> {
     let report = Report {
         availability,
         replicas: 1,
+        stuck: None,
         addresses: vec![Address::Ip([127, 0, 0, 1].into())],
         asked: AskedAddresses::default(),
     };
@@ -158,6 +159,17 @@ fn a_gateway_is_programmed_when_its_proxy_is_ready() {
         "Address assigned to the Gateway, 1/1 proxy replicas available"
     );
     assert_eq!(ready["addresses"][0]["value"], "127.0.0.1");
+    let mut stuck = report(Availability::Available(1)).unwrap();
+    stuck
+        .values_mut()
+        .for_each(|report| report.stuck = Some("exceeded quota".into()));
+    book.book.set_reports(Some(stuck));
+    book.refresh("t2");
+    assert_eq!(
+        status(&book)["conditions"][1]["message"],
+        "Address assigned to the Gateway, 1/1 proxy replicas available; they can't be replaced by such as are wanted \
+         now: exceeded quota"
+    );
     book.book
         .set_reports(report(Availability::Unavailable("it crashed".into())));
     book.refresh("t3");
