@@ -15,13 +15,12 @@ pub(crate) const MAX_TOLD: usize = 8;
 /// What a match asks for, in whatever order it is written.
 #[derive(PartialEq, Eq, Hash)]
 struct Conditions<'a> {
-    path: &'a PathMatch,
+    /// None where it is for CONNECT alone: that has no path, so the first of all takes it, and nothing else.
+    path: Option<&'a PathMatch>,
     method: Option<&'a MethodName>,
     headers: SmallVec<[&'a ValueMatch; 2]>,
     query: SmallVec<[&'a ValueMatch; 2]>,
     cookies: SmallVec<[&'a ValueMatch; 2]>,
-    /// It is for CONNECT, which no other match of a path takes.
-    tunnels: bool,
 }
 
 impl<'a> Conditions<'a> {
@@ -36,13 +35,13 @@ impl<'a> Conditions<'a> {
             list.sort_unstable();
             list
         };
+        let tunnels = traffic.is_some_and(RouteTraffic::is_for_tunnels_alone);
         Self {
-            path: &matches.path,
+            path: (!tunnels).then_some(&matches.path),
             method: matches.method.as_ref(),
             headers: sorted(&matches.headers),
             query: sorted(&matches.query),
             cookies: sorted(&matches.cookies),
-            tunnels: traffic.is_some_and(RouteTraffic::is_for_tunnels_alone),
         }
     }
 }
