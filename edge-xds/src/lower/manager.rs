@@ -8,7 +8,9 @@ use super::{
     table::wire_name,
     tracing,
 };
-use edge_ir::{FilterInstance, FilterSettings, FleetSettings, HttpManager, OwnHeaders, RequestIdTracing};
+use edge_ir::{
+    FilterInstance, FilterSettings, FleetSettings, HeaderMutation, HttpManager, OwnHeaders, RequestIdTracing,
+};
 use envoy_types::{
     pb::{
         envoy::{
@@ -72,7 +74,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .chain([last])
             .collect(),
         server_name: SERVER.to_owned(),
-        server_header_transformation: ServerHeaderTransformation::Overwrite.into(),
+        server_header_transformation: server_header(&manager.filters).into(),
         access_log: access_log::at(LogPoint::Requests, &settings.access_log),
         tracing: settings.tracing.as_deref().map(tracing::lower),
         internal_address_config: Some(internal_addresses()),
@@ -86,6 +88,26 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         .early_header_mutation_extensions
         .extend(knows_places.then(geoip::unheard));
     lowered
+}
+
+/// Who names the server: the proxy, unless somebody edits that header just before responses are sent, which the proxy
+/// would write over.
+fn server_header(filters: &[FilterInstance]) -> ServerHeaderTransformation {
+    let names_server = |edit: &HeaderMutation| match edit {
+        HeaderMutation::Set { name, .. }
+        | HeaderMutation::Add { name, .. }
+        | HeaderMutation::AddIfAbsent { name, .. }
+        | HeaderMutation::Remove(name) => name.eq_ignore_ascii_case("server"),
+        HeaderMutation::RemoveMatching(_) => false,
+    };
+    let edits_server = |filter: &FilterInstance| match &filter.settings {
+        FilterSettings::Responses(edits) => edits.iter().any(names_server),
+        _ => false,
+    };
+    match filters.iter().any(edits_server) {
+        true => ServerHeaderTransformation::PassThrough,
+        false => ServerHeaderTransformation::Overwrite,
+    }
 }
 
 /// What ids have to do with traces; none where that is as usual.
