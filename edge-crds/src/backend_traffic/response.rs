@@ -17,7 +17,7 @@ pub struct ResponseOverride {
     pub r#match: CustomResponseMatch,
     /// The response that takes the place.
     pub response: Option<CustomResponse>,
-    /// The redirect that takes the place.
+    /// Another request, of which the response takes the place: the client isn't told to ask elsewhere.
     pub redirect: Option<CustomRedirect>,
     /// All responses, those of the proxy (Local) or those of backends (Backend).
     pub source: Option<ResponseOverrideSource>,
@@ -87,7 +87,8 @@ pub struct CustomResponse {
     pub header: Option<HttpHeaderFilter>,
 }
 
-/// The redirect that takes the place.
+/// The request that is made instead, by the routes of the same listener: its response takes the place. The response
+/// stays as it was where no route is for it. Clients see no `Location`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomRedirect {
@@ -100,7 +101,8 @@ pub struct CustomRedirect {
     pub path: Option<FullPathModifier>,
     /// Port; that of the scheme, else of the listener, when absent.
     pub port: Option<PortNumber>,
-    /// Status of the redirect.
+    /// Status of the response that takes the place; where that is an error, edge-proxy leaves it what it is, and stock
+    /// Envoy doesn't.
     #[schemars(extend("enum" = [301, 302]), extend("default" = 302))]
     pub status_code: Option<i32>,
 }
