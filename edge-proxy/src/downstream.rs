@@ -5,6 +5,7 @@
 //! [`crate::http`]'s.
 
 pub(crate) mod accept;
+mod frames;
 mod http1;
 mod http2;
 mod io;

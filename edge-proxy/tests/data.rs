@@ -11,6 +11,8 @@
 mod cors;
 #[path = "data/filters.rs"]
 mod filters;
+#[path = "data/floods.rs"]
+mod floods;
 #[path = "data/grpc_web.rs"]
 mod grpc_web;
 #[path = "data/hosts.rs"]

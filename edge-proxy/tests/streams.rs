@@ -6,6 +6,8 @@
 // them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "streams/handshakes.rs"]
+mod handshakes;
 #[path = "streams/health.rs"]
 mod health;
 #[path = "streams/leaving.rs"]

@@ -43,6 +43,7 @@ use crate::config::listener::{
 };
 use crate::config::socket::SocketOptions;
 use crate::config::stream::UdpProxy;
+use crate::config::timeouts::UNTIL_SERVED;
 use crate::stats::ListenerStats;
 
 /// A listener without its secrets.
@@ -58,7 +59,7 @@ pub struct ListenerSpec {
     unmatched_logs: Option<Arc<AccessLogs>>,
     inspects_tls: bool,
     per_connection_buffer_limit: usize,
-    handshake_timeout: Duration,
+    inspection_timeout: Duration,
     bypass_overload: bool,
     stats: Arc<ListenerStats>,
 }
@@ -68,6 +69,7 @@ struct ChainSpec {
     name: Arc<str>,
     server_names: Vec<String>,
     tls: Option<DownstreamTlsSpec>,
+    handshake_timeout: Duration,
     network: Network,
     guards: Arc<[AccessRules]>,
     limits: Arc<[ConnectionLimit]>,
@@ -132,10 +134,10 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
         unmatched_logs: access_log::unmatched(context, &at.field("access_log"), access_log),
         inspects_tls: serves.inspects_tls,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        handshake_timeout: deadline(
+        inspection_timeout: deadline(
             &at.field("listener_filters_timeout"),
             listener_filters_timeout.as_ref(),
-            Some(Duration::from_secs(15)),
+            Some(UNTIL_SERVED),
         )?
         .unwrap_or(Duration::from_secs(60)),
         bypass_overload: *bypass_overload_manager || *ignore_global_conn_limit,
@@ -318,11 +320,12 @@ fn listener_filters_of(at: &At<'_>, list: &[ProtoListenerFilter]) -> Result<List
 
 fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: bool) -> Result<ChainSpec, Rejection> {
     fields!(at, message => ProtoChain {
-        filter_chain_match, filters, transport_socket, use_proxy_proto, name;
-        // The handshake deadline of the listener covers the transport socket.
-        ignore metadata, transport_socket_connect_timeout;
+        filter_chain_match, filters, transport_socket, use_proxy_proto, name, transport_socket_connect_timeout;
+        ignore metadata;
         refuse
     });
+    let at_timeout = at.field("transport_socket_connect_timeout");
+    let timeout = deadline(&at_timeout, transport_socket_connect_timeout.as_ref(), None)?;
     if truth(use_proxy_proto.as_ref()) {
         return Err(at.unsupported("use_proxy_proto"));
     }
@@ -369,6 +372,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         name: name.as_str().into(),
         server_names: taken.server_names,
         tls,
+        handshake_timeout: timeout.unwrap_or(UNTIL_SERVED),
         network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
         transport,
@@ -519,6 +523,7 @@ impl ListenerSpec {
                 Ok(Arc::new(FilterChain {
                     name,
                     tls,
+                    handshake_timeout: chain.handshake_timeout,
                     network,
                     guards: Arc::clone(&chain.guards),
                     limits: Arc::clone(&chain.limits),
@@ -542,7 +547,7 @@ impl ListenerSpec {
             unmatched_logs: self.unmatched_logs.clone(),
             inspects_tls: self.inspects_tls,
             per_connection_buffer_limit: self.per_connection_buffer_limit,
-            handshake_timeout: self.handshake_timeout,
+            inspection_timeout: self.inspection_timeout,
             bypass_overload: self.bypass_overload,
             stats: self.stats.clone(),
         })

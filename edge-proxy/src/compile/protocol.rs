@@ -124,7 +124,11 @@ pub(super) fn http2(at: &At<'_>, message: Option<&Http2ProtocolOptions>) -> Resu
     fields!(at, message => Http2ProtocolOptions {
         max_concurrent_streams, initial_stream_window_size, initial_connection_window_size, allow_connect,
         connection_keepalive;
-        // Flood limits and table sizes have safe built-in values; the rest chooses between Envoy's own codecs.
+        // Limits on floods are built in: a client may send a thousand frames that move nothing (PING, SETTINGS,
+        // PRIORITY, WINDOW_UPDATE, RST_STREAM, unknown kinds, no content) within a second, and twenty more for each
+        // stream that it opens and each frame of content that it is sent; of five hundred streams it may reset half
+        // within a second of their request. Beyond that the connection ends (ENHANCE_YOUR_CALM). Sizes of tables are
+        // built in, too; the rest chooses between Envoy's own codecs.
         ignore hpack_table_size, max_outbound_frames, max_outbound_control_frames,
                max_consecutive_inbound_frames_with_empty_payload, max_inbound_priority_frames_per_stream,
                max_inbound_window_update_frames_per_data_frame_sent, stream_error_on_invalid_http_messaging,

@@ -47,8 +47,8 @@ pub struct Listener {
     pub inspects_tls: bool,
     /// How much may be buffered for one connection, in bytes.
     pub per_connection_buffer_limit: usize,
-    /// How long the TLS handshake (and reading the client hello) may take.
-    pub handshake_timeout: Duration,
+    /// How long it may take to read what a chain is chosen by: the PROXY header and the client hello.
+    pub inspection_timeout: Duration,
     /// True for the listeners that must answer even under overload (readiness and metrics).
     pub bypass_overload: bool,
     /// The `listener.<address>.` counters.
@@ -197,6 +197,8 @@ pub struct FilterChain {
     pub name: Arc<str>,
     /// TLS termination with certificates and ALPN; `None` is cleartext.
     pub tls: Option<Arc<DownstreamTls>>,
+    /// How long the TLS handshake may take; where no client hello is looked for, with that.
+    pub handshake_timeout: Duration,
     /// What is done with the bytes.
     pub network: Network,
     /// Rules that must all let a connection in.

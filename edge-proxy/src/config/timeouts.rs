@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 
+/// How long a client has until its chain is known, and then for its handshake, if nobody says otherwise.
+pub const UNTIL_SERVED: Duration = Duration::from_secs(15);
+
 /// Deadlines on the downstream side; `None` is no deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownstreamTimeouts {

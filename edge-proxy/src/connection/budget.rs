@@ -28,6 +28,8 @@ pub(crate) struct Budget {
     queued: Cell<usize>,
     /// Bytes that wait for the window of their stream.
     held: Cell<usize>,
+    /// Frames that were queued so far.
+    frames: Cell<u64>,
     waiting: RefCell<BTreeMap<u64, Waker>>,
     next: Cell<u64>,
 }
@@ -39,6 +41,7 @@ impl Budget {
             limit: limit.max(SMALLEST),
             queued: Cell::new(0),
             held: Cell::new(0),
+            frames: Cell::new(0),
             waiting: RefCell::default(),
             next: Cell::new(0),
         })
@@ -53,6 +56,11 @@ impl Budget {
     pub(crate) fn room(&self) -> usize {
         let used = self.queued.get() + self.held.get();
         self.limit.saturating_sub(used).max(LEAST_ROOM)
+    }
+
+    /// How many frames of content were queued so far.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames.get()
     }
 
     fn has_room(&self) -> bool {
@@ -133,6 +141,8 @@ impl Share {
         self.let_go(bytes);
         self.queued.set(self.queued.get() + bytes);
         self.budget.queued.set(self.budget.queued.get() + bytes);
+        // The codec makes more of one only when the window is larger than what was asked for.
+        self.budget.frames.set(self.budget.frames.get() + 1);
         Counted {
             content,
             counted: bytes,

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
+use tokio::time::timeout_at;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{debug, warn};
 
@@ -34,6 +36,7 @@ use crate::local::Local;
 use crate::message::Protocol;
 use crate::proxy_protocol::Addresses;
 use crate::shared::{BoundListener, Drain, ListeningSockets};
+use crate::stats::ListenerCells;
 use crate::transport::Transport;
 
 /// The accepting tasks of a worker.
@@ -218,20 +221,8 @@ async fn connect(
         },
         accepted: worker.clock.now(),
     };
-    let cells = listener.stats.cells(worker.index);
-    cells.downstream_pre_cx_active.inc();
     // Boxed: only needed until the connection speaks HTTP, and large.
-    let chosen = tokio::time::timeout(
-        listener.handshake_timeout,
-        Box::pin(open(worker, listener, stream, arrival)),
-    );
-    let chosen = chosen.await;
-    cells.downstream_pre_cx_active.dec();
-    let Ok(chosen) = chosen else {
-        cells.downstream_pre_cx_timeout.inc();
-        return Err(io::ErrorKind::TimedOut.into());
-    };
-    match chosen? {
+    match Box::pin(open(worker, listener, stream, arrival)).await? {
         Some((chosen, addresses)) => serve_chosen(clients, listener, chosen, addresses, arrival).await,
         None => Ok(()),
     }
@@ -379,6 +370,39 @@ async fn permit(chain: &FilterChain) -> Option<ConnectionPermit> {
     }
 }
 
+/// The times that a client has until its connection is served.
+struct Opening<'a> {
+    cells: &'a ListenerCells,
+    inspected_until: Instant,
+}
+
+impl Opening<'_> {
+    /// A part of looking for whom a connection is for.
+    async fn inspect<T>(&self, part: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        // It holds the connection: a client that sees the end finds it counted.
+        let mut part = pin!(part);
+        self.cells.downstream_pre_cx_active.inc();
+        let done = timeout_at(self.inspected_until.into(), part.as_mut()).await;
+        self.cells.downstream_pre_cx_active.dec();
+        done.unwrap_or_else(|_| {
+            self.cells.downstream_pre_cx_timeout.inc();
+            Err(io::ErrorKind::TimedOut.into())
+        })
+    }
+
+    /// A part of a TLS handshake.
+    async fn shake_hands<T>(&self, until: Instant, part: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        let mut part = pin!(part);
+        match timeout_at(until.into(), part.as_mut()).await {
+            Ok(done) => done.inspect_err(|_| self.cells.ssl_connection_error.inc()),
+            Err(_) => {
+                self.cells.downstream_cx_transport_socket_connect_timeout.inc();
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+    }
+}
+
 /// Reads what comes before HTTP and other bytes: whom the connection is for, and whose chain it takes.
 async fn open(
     worker: &Rc<Local>,
@@ -387,16 +411,21 @@ async fn open(
     arrival: Arrival,
 ) -> io::Result<Option<(Chosen, Addresses)>> {
     let Arrival { direct, accepted } = arrival;
+    let opening = Opening {
+        cells: listener.stats.cells(worker.index),
+        inspected_until: Instant::now() + listener.inspection_timeout,
+    };
     let addresses = match &listener.proxy_protocol {
         None => direct,
         Some(expected) => {
-            let cells = listener.stats.cells(worker.index);
-            let said = proxied::read(&mut stream, expected).await;
-            said.inspect_err(|_| cells.proxy_protocol_error.inc())?
-                .unwrap_or(direct)
+            let reading = async {
+                let said = proxied::read(&mut stream, expected).await;
+                said.inspect_err(|_| opening.cells.proxy_protocol_error.inc())
+            };
+            opening.inspect(reading).await?.unwrap_or(direct)
         }
     };
-    match choose(worker, listener, stream).await? {
+    match choose(listener, stream, &opening).await? {
         Match::Chain(chosen) => Ok(Some((chosen, addresses))),
         Match::None(Unmatched { server_name, stream }) => {
             listener.stats.cells(worker.index).no_filter_chain_match.inc();
@@ -460,13 +489,12 @@ fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
     }
 }
 
-async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Match> {
-    let cells = listener.stats.cells(worker.index);
+async fn choose(listener: &Arc<Listener>, stream: TcpStream, opening: &Opening<'_>) -> io::Result<Match> {
     let default = listener.chain_for(None);
     let speaks_tls = match default {
         Some(chain) if !listener.inspects_tls => chain.tls.is_some(),
         // 22 is the record type of a handshake (RFC 8446 §5.1): what the TLS inspector looks for.
-        _ => peek_first(&stream).await? == Some(22),
+        _ => opening.inspect(peek_first(&stream)).await? == Some(22),
     };
     if !speaks_tls {
         let takes_cleartext =
@@ -487,7 +515,20 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         }));
     }
     let accepting = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream));
-    let start = accepting.await.inspect_err(|_| cells.ssl_connection_error.inc())?;
+    let mut began = Instant::now();
+    let start = match default.filter(|_| !listener.inspects_tls) {
+        Some(chain) => opening.shake_hands(began + chain.handshake_timeout, accepting).await?,
+        None => {
+            let hello = async {
+                accepting
+                    .await
+                    .inspect_err(|_| opening.cells.ssl_connection_error.inc())
+            };
+            let start = opening.inspect(hello).await?;
+            began = Instant::now();
+            start
+        }
+    };
     let server_name: Option<Arc<str>> = start
         .client_hello()
         .server_name()
@@ -499,10 +540,9 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
     let (transport, hello, own) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
             let (config, showing) = tls.for_client(&start.client_hello());
-            let opening = StartHandshake::from_parts(start.accepted, start.io.into_stream());
-            let opened = opening.into_stream(config).await;
-            let stream = opened.inspect_err(|_| cells.ssl_connection_error.inc())?;
-            cells.ssl_handshake.inc();
+            let shaking = StartHandshake::from_parts(start.accepted, start.io.into_stream()).into_stream(config);
+            let stream = opening.shake_hands(began + chain.handshake_timeout, shaking).await?;
+            opening.cells.ssl_handshake.inc();
             (Transport::ServerTls(Box::new(stream)), Bytes::new(), showing.uris())
         }
         (None, Network::Tcp(_) | Network::Passthrough(_)) => {

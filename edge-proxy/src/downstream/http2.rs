@@ -5,6 +5,7 @@
 //! so that nothing that a client does or leaves undone keeps a stream or the connection beyond its time:
 //! a connection that is told to leave announces it (GOAWAY), takes new streams until the client has answered or the
 //! drain time is over, and ends with its last stream. Then what is left of it gets the time of a delayed close.
+//! A client that floods it with resets or frames that move nothing is told so (ENHANCE_YOUR_CALM), and read no more.
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.
 
@@ -26,6 +27,7 @@ use tracing::debug;
 
 use crate::connection::budget::{Budget, Counted};
 use crate::connection::{Command, Connection};
+use crate::downstream::frames::Flow;
 use crate::downstream::io::ClientIo;
 use crate::http::exchange::Exchange;
 use crate::http2::gather::Gathered;
@@ -58,6 +60,7 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
         streams: FuturesUnordered::new(),
         refusing: false,
         connection,
+        io: &io,
         http,
     };
     driver.keepalive = connection
@@ -72,7 +75,14 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
     if let Some(reason) = reason {
         http.abrupt_shutdown(reason);
         let told = io.at_once(|cx| http.poll_closed(cx));
-        let _ = tokio::time::timeout(connection.manager().timeouts.delayed_close, told).await;
+        let until = tokio::time::Instant::now() + connection.manager().timeouts.delayed_close;
+        let _ = tokio::time::timeout_at(until, told).await;
+        if reason == Reason::ENHANCE_YOUR_CALM {
+            // It has this time to take that in; what it goes on sending is left where it is.
+            tokio::time::sleep_until(until).await;
+            drop((http, io));
+            connection.leftover.take();
+        }
     }
 }
 
@@ -94,6 +104,7 @@ fn settings(connection: &Connection) -> Builder {
 /// A connection and its streams.
 struct Driver<'a, F> {
     connection: &'a Rc<Connection>,
+    io: &'a Gathered<ClientIo>,
     http: h2::server::Connection<Gathered<ClientIo>, Counted>,
     streams: FuturesUnordered<F>,
     budget: Rc<Budget>,
@@ -149,6 +160,11 @@ impl<F: Future<Output = End>> Driver<'_, F> {
                     }
                     None => return Poll::Ready(None),
                 }
+            }
+            if self.io.look(ClientIo::flow) == Flow::Flood {
+                debug!(client = %self.connection.client, "HTTP/2 is flooded with frames that move nothing");
+                self.connection.cells().downstream_cx_protocol_error.inc();
+                return Poll::Ready(Some(Reason::ENHANCE_YOUR_CALM));
             }
             if !begun {
                 return Poll::Pending;

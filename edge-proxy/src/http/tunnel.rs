@@ -2,8 +2,11 @@
 //!
 //! What: after a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
 //! each other. Each side speaks its own version of HTTP: a stream of one may be a connection of the other. A tunnel in
-//! which nothing moves ends by the stream's idle timeout.
+//! which nothing moves ends by the stream's idle timeout. When the backend has ended, or a client in HTTP/1, the other
+//! direction ends once the client has been sent nothing for the time of a delayed close: HTTP/1 knows no half of a
+//! connection that lives on, and nobody may hold a place at a backend that has gone.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -85,7 +88,7 @@ impl Tunnel {
     /// The exchange that it began with lasts as long.
     pub(crate) async fn run<C: AsyncRead + AsyncWrite + Unpin>(
         self,
-        mut client: C,
+        client: C,
         sent: &[u8],
         exchange: &Exchange,
     ) -> io::Result<()> {
@@ -96,14 +99,22 @@ impl Tunnel {
             idle,
             guard,
         } = self;
-        let watch = timer.share();
-        timer.set(Kind::Idle, timer.clock().now(), idle);
-        let mut upstream = Moving {
-            io: upstream,
-            timer,
-            idle,
+        let course = Course {
             exchange,
-            ended: false,
+            timer,
+            idle: Cell::new(idle),
+            guard: RefCell::new(Some(guard)),
+            ended: Cell::new(false),
+            is_ending: Cell::new(false),
+        };
+        course.moved();
+        let mut upstream = Backend {
+            io: upstream,
+            course: &course,
+        };
+        let mut client = Client {
+            io: client,
+            course: &course,
         };
         let copied = async {
             exchange.took(early.len());
@@ -123,31 +134,31 @@ impl Tunnel {
             if !leaves && abandoned.as_mut().poll(cx).is_ready() {
                 leaves = true;
                 let drain_time = worker.shared.flags.drain_time();
-                watch.set(Kind::Drain, worker.clock.now(), Some(drain_time));
+                course.timer.set(Kind::Drain, worker.clock.now(), Some(drain_time));
             }
-            watch.poll_expired(cx).map(|kind| {
-                exchange.expire(kind, Some(guard.pool()));
-                Err(io::ErrorKind::TimedOut.into())
-            })
+            course.timer.poll_expired(cx).map(|kind| course.expire(kind))
         })
         .await;
         if ended.is_ok() {
             exchange.complete();
         }
-        drop(guard);
         ended
     }
 }
 
-/// A stream that moves the idle deadline whenever bytes pass.
-struct Moving<'a> {
-    io: BackendEnd,
-    timer: Timer,
-    idle: Option<Duration>,
-    /// Counts them.
+/// How far a tunnel has come.
+struct Course<'a> {
+    /// Counts its bytes.
     exchange: &'a Exchange,
+    timer: Timer,
+    /// How long nothing may move.
+    idle: Cell<Option<Duration>>,
+    /// Given back when the backend has ended.
+    guard: RefCell<Option<RequestGuard>>,
     /// One side has ended.
-    ended: bool,
+    ended: Cell<bool>,
+    /// What is left is only there for the client to take.
+    is_ending: Cell<bool>,
 }
 
 /// Who has nothing more to say.
@@ -157,16 +168,55 @@ enum Side {
     Backend,
 }
 
-impl Moving<'_> {
-    fn moved<T>(&self, polled: &Poll<io::Result<T>>) {
-        if matches!(polled, Poll::Ready(Ok(_))) {
-            self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+impl Course<'_> {
+    fn moved(&self) {
+        self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle.get());
+    }
+
+    /// Bytes have passed the backend's end, in either direction.
+    fn passed<T>(&self, polled: &Poll<io::Result<T>>) {
+        if matches!(polled, Poll::Ready(Ok(_))) && !self.is_ending.get() {
+            self.moved();
         }
     }
 
-    /// For logs, whoever ends first has ended the tunnel. (A client in HTTP/2 only ends its direction.)
-    fn end(&mut self, side: Side) {
-        if std::mem::replace(&mut self.ended, true) {
+    /// From now on only what the client takes counts.
+    fn end_soon(&self) {
+        if !self.is_ending.replace(true) {
+            let delayed_close = self.exchange.connection.manager().timeouts.delayed_close;
+            let idle = self.idle.get().map_or(delayed_close, |idle| idle.min(delayed_close));
+            self.idle.set(Some(idle));
+            self.moved();
+        }
+    }
+
+    /// A deadline has passed.
+    fn expire(&self, kind: Kind) -> io::Result<()> {
+        if kind == Kind::Idle && self.is_ending.get() {
+            return Ok(());
+        }
+        let guard = self.guard.borrow();
+        self.exchange.expire(kind, guard.as_ref().map(RequestGuard::pool));
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// The backend has nothing more to say.
+    fn backend_ended(&self) {
+        self.guard.take();
+        self.end_soon();
+    }
+
+    /// The client has nothing more to say. In HTTP/2 that ends its direction alone.
+    fn client_ended(&self) {
+        self.note_end(Side::Client);
+        if self.exchange.connection.protocol != Protocol::Http2 {
+            self.end_soon();
+        }
+    }
+
+    /// For logs, whoever ends first has ended the tunnel.
+    fn note_end(&self, side: Side) {
+        if self.ended.replace(true) {
             return;
         }
         match side {
@@ -180,30 +230,38 @@ impl Moving<'_> {
     }
 }
 
-impl AsyncRead for Moving<'_> {
+/// The backend's side, whose bytes count.
+struct Backend<'a> {
+    io: BackendEnd,
+    course: &'a Course<'a>,
+}
+
+impl AsyncRead for Backend<'_> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        self.moved(&polled);
+        let course = self.course;
+        course.passed(&polled);
         let came = buf.filled().len() - before;
-        self.exchange.took(came);
+        course.exchange.took(came);
         if came == 0 && polled.is_ready() {
             match (&self.io, &polled) {
                 // A stream has an end of its own: nothing broke off.
-                (BackendEnd::Stream(_), Poll::Ready(Ok(()))) => self.ended = true,
-                _ => self.end(Side::Backend),
+                (BackendEnd::Stream(_), Poll::Ready(Ok(()))) => course.ended.set(true),
+                _ => course.note_end(Side::Backend),
             }
+            course.backend_ended();
         }
         polled
     }
 }
 
-impl AsyncWrite for Moving<'_> {
+impl AsyncWrite for Backend<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.moved(&polled);
+        self.course.passed(&polled);
         if let Poll::Ready(Ok(bytes)) = polled {
-            self.exchange.brought(bytes);
+            self.course.exchange.brought(bytes);
         }
         polled
     }
@@ -213,7 +271,37 @@ impl AsyncWrite for Moving<'_> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.end(Side::Client);
+        self.course.client_ended();
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// The client's side.
+struct Client<'a, C> {
+    io: C,
+    course: &'a Course<'a>,
+}
+
+impl<C: AsyncRead + Unpin> AsyncRead for Client<'_, C> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl<C: AsyncWrite + Unpin> AsyncWrite for Client<'_, C> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        if self.course.is_ending.get() && matches!(polled, Poll::Ready(Ok(_))) {
+            self.course.moved();
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

@@ -54,6 +54,11 @@ impl<T: AsyncWrite + Unpin> Gathered<T> {
         })))
     }
 
+    /// Looks at the stream.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.0.borrow().io)
+    }
+
     /// Polls what drives the codec, and then sends what that has written in this turn.
     pub(crate) async fn at_once<R>(&self, mut turn: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
         poll_fn(|cx| {

@@ -118,6 +118,7 @@ fn a_connection_that_was_let_in_by_other_rules_leaves_with_its_old_routes() {
             let stricter = FilterChain {
                 name: Arc::clone(&chain.name),
                 tls: None,
+                handshake_timeout: chain.handshake_timeout,
                 network: chain.network.clone(),
                 guards: Arc::default(),
                 limits: Arc::default(),

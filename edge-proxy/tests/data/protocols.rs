@@ -229,6 +229,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
     Arc::new(FilterChain {
         name: Arc::from(name),
         tls: Some(Arc::new(DownstreamTls::new(tls, Vec::new()))),
+        handshake_timeout: edge_proxy::config::timeouts::UNTIL_SERVED,
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
         settings: 0,
@@ -345,6 +346,7 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
         let chain = Arc::new(FilterChain {
             name: Arc::from("mutual"),
             tls: Some(Arc::new(DownstreamTls::new(tls, Vec::new()))),
+            handshake_timeout: edge_proxy::config::timeouts::UNTIL_SERVED,
             network: Network::Http(Arc::new(http)),
             fingerprint: 0,
             settings: 0,

@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use edge_proxy::config::cluster::UpstreamProtocol;
-use edge_proxy::config::listener::{Connect, Upgrade};
+use edge_proxy::config::listener::{Connect, HttpManager, Upgrade};
 use edge_proxy::config::route::{Action, PathCondition};
+use edge_proxy::stats::WorkerIndex;
 use h2::ext::Protocol;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -16,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::support::{
-    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, nobody, route, run, snapshot, table,
-    tunnelled,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, manager_of, nobody, route, run, snapshot,
+    table, tunnelled, until,
 };
 
 /// A backend that sends everything back, with a word before it.
@@ -39,6 +40,10 @@ async fn echo() -> SocketAddr {
 
 /// A proxy whose one route for CONNECT goes to a backend; another route is for all paths.
 fn proxy(backend: SocketAddr, others: SocketAddr) -> Proxy {
+    proxy_with(backend, others, |_| {})
+}
+
+fn proxy_with(backend: SocketAddr, others: SocketAddr, change: impl FnOnce(&mut HttpManager)) -> Proxy {
     let mut ends_here = forward(0);
     ends_here.upgrades = [Upgrade {
         protocol: Upgrade::CONNECT.into(),
@@ -52,7 +57,7 @@ fn proxy(backend: SocketAddr, others: SocketAddr) -> Proxy {
     ];
     let clusters = vec![entry(0, cluster(0), &[backend]), entry(1, cluster(1), &[others])];
     Proxy::start(Config {
-        snapshot: snapshot(table("*", routes), clusters, |_| {}),
+        snapshot: snapshot(table("*", routes), clusters, change),
         workers: 1,
     })
 }
@@ -131,6 +136,85 @@ fn what_does_not_become_a_tunnel_ends_the_connection() {
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
         assert_eq!(other.requests(), 0);
+    });
+}
+
+/// A tunnel in HTTP/1 whose streams may be idle for ever, with a little time for what is left of them.
+struct Stage {
+    proxy: Proxy,
+    client: TcpStream,
+    backend: TcpStream,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = proxy_with(listener.local_addr().unwrap(), nobody(), |manager| {
+            manager.timeouts.stream_idle = None;
+            manager.timeouts.delayed_close = std::time::Duration::from_millis(300);
+        });
+        let mut client = TcpStream::connect(proxy.address).await.unwrap();
+        let sent = b"CONNECT db.example:5432 HTTP/1.1\r\nhost: db.example:5432\r\n\r\n";
+        client.write_all(sent).await.unwrap();
+        let (mut backend, _) = listener.accept().await.unwrap();
+        backend.write_all(b"hi").await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\nhi") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        let stage = Self { proxy, client, backend };
+        assert_eq!((stage.open(), stage.requests()), (1, 1));
+        stage
+    }
+
+    /// Tunnels of clients.
+    fn open(&self) -> i64 {
+        let snapshot = self.proxy.snapshot.borrow();
+        let cells = manager_of(&snapshot);
+        cells.stats.cells(WorkerIndex(0)).downstream_cx_upgrades_active.get()
+    }
+
+    /// Requests that count as the backend's.
+    fn requests(&self) -> i64 {
+        let snapshot = self.proxy.snapshot.borrow();
+        let entry = snapshot.clusters[0].as_ref().unwrap();
+        entry.cluster.stats.cells(WorkerIndex(0)).upstream_rq_active.get()
+    }
+}
+
+#[test]
+fn a_tunnel_whose_backend_has_gone_ends_though_its_client_stays() {
+    run(async {
+        let mut stage = Stage::new().await;
+        stage.backend.write_all(b"bye").await.unwrap();
+        stage.backend.shutdown().await.unwrap();
+        let mut heard = String::new();
+        stage.client.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, "bye");
+        // Without the client's end; what it sends makes no difference.
+        until("the tunnel ends", || {
+            let _ = stage.client.try_write(b"x");
+            stage.open() == 0
+        })
+        .await;
+        assert_eq!(stage.requests(), 0);
+    });
+}
+
+#[test]
+fn a_tunnel_whose_client_has_gone_ends_though_its_backend_stays() {
+    run(async {
+        let mut stage = Stage::new().await;
+        stage.client.shutdown().await.unwrap();
+        let mut heard = String::new();
+        stage.backend.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, "");
+        // What is on its way still comes.
+        stage.backend.write_all(b"late").await.unwrap();
+        let mut heard = [0; 4];
+        stage.client.read_exact(&mut heard).await.unwrap();
+        until("the tunnel ends", || stage.open() == 0).await;
+        assert_eq!(stage.requests(), 0);
     });
 }
 

@@ -193,6 +193,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
     Arc::new(FilterChain {
         name: Arc::from(""),
         tls: None,
+        handshake_timeout: Duration::from_secs(10),
         network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
         settings: 0,
@@ -212,7 +213,7 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
         unmatched_logs: None,
         inspects_tls: false,
         per_connection_buffer_limit: 32 * 1024,
-        handshake_timeout: Duration::from_secs(10),
+        inspection_timeout: Duration::from_secs(10),
         bypass_overload: false,
         stats: Arc::new(ListenerStats::new("listener.in.", "in", 2)),
     })
