@@ -66,6 +66,13 @@ pub struct DnsLookup {
     pub first_only: bool,
 }
 
+impl DnsLookup {
+    /// Whether an answer for one is an answer for the other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.family, self.first_only) == (other.family, other.first_only)
+    }
+}
+
 impl DnsSpec {
     /// What must be asked.
     pub fn lookup(&self) -> DnsLookup {
