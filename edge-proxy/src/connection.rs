@@ -218,6 +218,7 @@ impl Connection {
     pub(crate) fn with_facts<T>(&self, judge: impl FnOnce(Facts<'_>) -> T) -> T {
         judge(Facts {
             peer: self.direct.client.ip().to_canonical(),
+            source: self.client.ip().to_canonical(),
             client: self.client.ip().to_canonical(),
             local: self.local,
             server_name: self.server_name.as_deref().unwrap_or_default(),

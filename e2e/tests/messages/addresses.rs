@@ -151,6 +151,8 @@ fn early_edits_come_before_all_else() {
             put("x_under", "one"),
             put("x-envoy-retry-on", "5xx"),
             {"remove": "x-gone"},
+            {"append": {"header": {"key": "x-role", "value": "anon"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}},
+            {"append": {"header": {"key": "x-absent", "value": "d"}, "append_action": "ADD_IF_ABSENT"}},
         ]});
         let early = json!([{"name": "early", "typed_config": edits}]);
         let settings = |remote: bool| {
@@ -176,6 +178,20 @@ fn early_edits_come_before_all_else() {
             let forwarded = outcome.fields("x-forwarded-for").join(",");
             let all: Vec<_> = forwarded.split(',').map(str::trim).collect();
             assert_eq!(&all[..2], ["198.51.100.1", "192.0.2.9"], "{name}, {listener}");
+            // RFC 9110 §7.6.1: what a client calls its connection's own is what it has sent, nothing that is set here.
+            for own in ["x-role, x-absent, x-said", "close, X-Role, X-Absent, X-Said"] {
+                let fields = [
+                    ("connection", own),
+                    ("x-role", "admin"),
+                    ("x-said", "mine"),
+                    ("x-absent", "mine"),
+                ];
+                let outcome = bench.send(listener, &request(&fields));
+                assert_eq!(outcome.fields("x-role"), ["anon"], "{name}, {listener}: {own}");
+                assert_eq!(outcome.fields("x-absent"), ["d"], "{name}, {listener}: {own}");
+                assert_eq!(outcome.fields("x-said").len(), 1, "{name}, {listener}: {own}");
+                assert!(outcome.fields("connection").is_empty(), "{name}, {listener}: {own}");
+            }
         }
     }
 }

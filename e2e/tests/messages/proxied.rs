@@ -12,6 +12,8 @@ use std::{
 const FILTER: &str = "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol";
 const SOCKET: &str =
     "type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport";
+const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC";
+const TCP: &str = "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
 const RAW: &str = "type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer";
 
 const REQUIRED: &str = "required";
@@ -196,6 +198,54 @@ fn a_header_says_whose_a_connection_is() {
                     ["192.0.2.1"],
                     "{name}, {listener}"
                 );
+            }
+        }
+    }
+}
+
+/// A listener for streams of whoever meets a condition, or of all others.
+fn for_streams(action: &str, condition: &str, address: &str) -> Value {
+    let range = json!({"address_prefix": address, "prefix_len": 24});
+    let policy = json!({"permissions": [{"any": true}], "principals": [{condition: range}]});
+    let rules = json!({"action": action, "policies": {"one": policy}});
+    let mut listener = expecting("streams", &json!({"allow_requests_without_proxy_protocol": true})).listener;
+    listener["filter_chains"] = json!([{"filters": [
+        {"name": "rbac", "typed_config": {"@type": RBAC, "stat_prefix": "rbac", "rules": rules}},
+        {"name": "tcp", "typed_config": {"@type": TCP, "stat_prefix": "tcp", "cluster": "backend"}},
+    ]}]);
+    listener
+}
+
+#[test]
+fn rules_about_streams_look_at_whose_the_header_says_they_are() {
+    let named = "PROXY TCP4 192.0.2.1 198.51.100.2 5000 80\r\n".as_bytes();
+    for (name, plane) in data_planes() {
+        let (backend, _seen) = crate::bench::backend("ok");
+        let clusters = [cluster("backend", &[endpoint(backend)])];
+        let listeners = [
+            ("client in", for_streams("ALLOW", "remote_ip", "192.0.2.0")),
+            ("client out", for_streams("DENY", "remote_ip", "192.0.2.0")),
+            ("proxy in", for_streams("ALLOW", "remote_ip", "127.0.0.0")),
+            ("source in", for_streams("ALLOW", "source_ip", "192.0.2.0")),
+            ("peer in", for_streams("ALLOW", "direct_remote_ip", "127.0.0.0")),
+            ("peer out", for_streams("DENY", "direct_remote_ip", "127.0.0.0")),
+        ];
+        let bench = Bench::with_listeners(&clusters, &plane, "x-envoy", &listeners);
+        // Whether it is let in with a header, and without one.
+        for (listener, with, without) in [
+            ("client in", true, false),
+            ("client out", false, true),
+            ("proxy in", false, true),
+            ("source in", true, false),
+            ("peer in", true, true),
+            ("peer out", false, false),
+        ] {
+            for (header, wanted) in [(named, with), (&b""[..], without)] {
+                let mut stream = bench.connect(listener);
+                // A proxy may have closed already.
+                let _ = stream.write_all(&[header, GET].concat());
+                let served = http::read_response(&mut BufReader::new(stream)).is_ok();
+                assert_eq!(served, wanted, "{name}, {listener}: {}", header.len());
             }
         }
     }

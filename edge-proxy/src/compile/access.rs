@@ -175,15 +175,9 @@ fn principal(at: &At<'_>, message: &Principal, about: About) -> Result<Condition
         Some(Identifier::NotId(one)) => Condition::Not(Box::new(principal(&at.field("not_id"), one, about)?)),
         Some(Identifier::Authenticated(message)) => authenticated(&at.field("authenticated"), message)?,
         #[allow(deprecated)]
-        Some(Identifier::SourceIp(range)) => Condition::Peer(address(&at.field("source_ip"), range)?),
+        Some(Identifier::SourceIp(range)) => Condition::Source(address(&at.field("source_ip"), range)?),
         Some(Identifier::DirectRemoteIp(range)) => Condition::Peer(address(&at.field("direct_remote_ip"), range)?),
-        Some(Identifier::RemoteIp(range)) => {
-            let range = address(&at.field("remote_ip"), range)?;
-            match about {
-                About::Requests => Condition::Client(range),
-                About::Connections => Condition::Peer(range),
-            }
-        }
+        Some(Identifier::RemoteIp(range)) => Condition::Client(address(&at.field("remote_ip"), range)?),
         Some(Identifier::Header(matcher)) if about == About::Requests => {
             Condition::Header(Box::new(header_condition(&at.field("header"), matcher)?))
         }

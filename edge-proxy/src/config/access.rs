@@ -19,6 +19,8 @@ use crate::expression::{self, Expression};
 pub struct Facts<'a> {
     /// The peer of the connection.
     pub peer: IpAddr,
+    /// Whose the connection is: the peer, or whom its PROXY header names.
+    pub source: IpAddr,
     /// The client, as far as proxies before this one are trusted to say who it is.
     pub client: IpAddr,
     /// Our address.
@@ -91,6 +93,8 @@ pub enum Condition {
     Path(StringCondition),
     /// The peer of the connection.
     Peer(AddressRange),
+    /// Whose the connection is, after the PROXY header.
+    Source(AddressRange),
     /// The client, as far as proxies before this one are trusted to say who it is.
     Client(AddressRange),
     /// Our address.
@@ -190,6 +194,7 @@ impl Condition {
                 .request
                 .is_some_and(|(request, _)| *request.method != Method::CONNECT && condition.matches(request.path())),
             Self::Peer(range) => range.contains(facts.peer),
+            Self::Source(range) => range.contains(facts.source),
             Self::Client(range) => range.contains(facts.client),
             Self::Local(range) => range.contains(facts.local.ip()),
             Self::LocalPort(from, before) => (*from..*before).contains(&u32::from(facts.local.port())),
@@ -284,6 +289,7 @@ mod tests {
     fn facts(client: &str) -> Facts<'static> {
         Facts {
             peer: "10.0.0.1".parse().expect("an address"),
+            source: "10.0.0.2".parse().expect("an address"),
             client: client.parse().expect("an address"),
             local: "127.0.0.1:80".parse().expect("an address"),
             server_name: "",
@@ -324,11 +330,11 @@ mod tests {
             "192.0.2.9"
         ));
         assert!(!is_let(Effect::Allow, Condition::Certificate(None), "192.0.2.9"));
-        assert!(is_let(
-            Effect::Allow,
-            Condition::Peer(range("10.0.0.0", 8)),
-            "192.0.2.9"
-        ));
+        for (address, peer, source) in [("10.0.0.1", true, false), ("10.0.0.2", false, true)] {
+            let one = || range(address, 32);
+            assert_eq!(is_let(Effect::Allow, Condition::Peer(one()), "192.0.2.9"), peer);
+            assert_eq!(is_let(Effect::Allow, Condition::Source(one()), "192.0.2.9"), source);
+        }
     }
 
     #[test]
@@ -346,6 +352,7 @@ mod tests {
             };
             let facts = Facts {
                 peer: "10.0.0.1".parse().expect("an address"),
+                source: "10.0.0.1".parse().expect("an address"),
                 client: "10.0.0.1".parse().expect("an address"),
                 local: "127.0.0.1:80".parse().expect("an address"),
                 server_name: "",

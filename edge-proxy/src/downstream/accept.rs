@@ -263,6 +263,7 @@ async fn serve_chosen(
     if !chain.guards.is_empty() {
         let is_let_in = chain.lets_in(&Facts {
             peer: peer.ip().to_canonical(),
+            source: addresses.client.ip().to_canonical(),
             client: addresses.client.ip().to_canonical(),
             local: addresses.local,
             server_name: server_name.as_deref().unwrap_or_default(),

@@ -152,7 +152,8 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         .and_then(|()| check_http2(&head.headers, scheme.as_ref(), version))
         .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version, &manager.http1))
         .and_then(|()| check_framing(&head.headers, &seen))
-        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen));
+        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
+        .and_then(|()| remove_nominated(&mut head.headers, &seen));
     if checked.is_ok() && !manager.early_edits.is_empty() {
         edits::edit_request(&mut head, &manager.early_edits, Scene::of(connection));
         seen = scan(&head.headers, prefix_of(&manager.prefixed));
@@ -160,7 +161,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
     }
     let checked = checked
         .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, &manager.http1.ignored_upgrades, extended))
-        .and_then(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
+        .map(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
     if let Err(fault) = checked {
         return (head, Err(fault.into()));
     }
@@ -437,16 +438,14 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// RFC 9110 §7.6.1, and `expect`, which this proxy has answered itself.
-fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) -> Result<(), Fault> {
-    if seen.connection {
-        remove_nominated(headers)?;
-    }
+/// RFC 9110 §7.6.1, and `expect`, which this proxy has answered itself. What `connection` names is gone already.
+fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) {
     if seen.te {
         notes.te_trailers = lists_token(headers, &header::TE, "trailers");
         headers.remove(header::TE);
     }
     let fields = [
+        (seen.connection, header::CONNECTION),
         (seen.keep_alive, KEEP_ALIVE),
         (seen.proxy_connection, PROXY_CONNECTION),
         (seen.trailer, header::TRAILER),
@@ -459,17 +458,19 @@ fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) ->
             headers.remove(name);
         }
     }
-    Ok(())
 }
 
 /// As many fields as a client may name in `connection`, as with Envoy: each costs a look.
 const MAX_NOMINATED: usize = 9;
 
-/// Removes `connection` and the fields it names. A client that names those by which a proxy says who asked for what
-/// wants to hide something from the backend: its request is refused.
-fn remove_nominated(headers: &mut HeaderMap) -> Result<(), Fault> {
+/// Removes the fields that `connection` names, of those that were received: what is put in their place afterwards isn't
+/// the client's to take away. A client that names those by which a proxy says who asked for what wants to hide something
+/// from the backend: its request is refused.
+fn remove_nominated(headers: &mut HeaderMap, seen: &Seen) -> Result<(), Fault> {
+    if !seen.connection {
+        return Ok(());
+    }
     let values: smallvec::SmallVec<[HeaderValue; 1]> = headers.get_all(header::CONNECTION).iter().cloned().collect();
-    headers.remove(header::CONNECTION);
     let texts = values.iter().filter_map(|value| value.to_str().ok());
     let tokens = texts.flat_map(|text| text.split(',').map(str::trim).filter(|token| !token.is_empty()));
     for (index, token) in tokens.enumerate() {
@@ -478,7 +479,7 @@ fn remove_nominated(headers: &mut HeaderMap) -> Result<(), Fault> {
         if index >= MAX_NOMINATED || token.starts_with(':') || is_one_of(&protected) {
             return Err(Fault::BadRequest);
         }
-        if !is_one_of(&["close", "keep-alive", "upgrade", "te", "content-length"]) {
+        if !is_one_of(&["close", "keep-alive", "upgrade", "te", "content-length", "connection"]) {
             headers.remove(token);
         }
     }
