@@ -1,7 +1,7 @@
 //! Resolution of host names of DNS clusters: one task per cluster, owned and ended with it.
 //!
 //! The system's resolver is used. It has no TTL, so the refresh rate of the cluster is the pace; a failed resolution
-//! keeps the addresses before, for the system's answer doesn't tell a name that has gone from servers that have.
+//! keeps the addresses before, whether the name has gone or its servers have.
 //! Each name of a cluster has a pace of its own, since the system's resolver may take long over one whose servers are
 //! silent; the first that is found makes the cluster ready.
 

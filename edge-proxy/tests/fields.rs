@@ -53,6 +53,10 @@ one that is out of date. A list of version 1 (without extensions) is refused wit
 Of bodies that processors are sent (`ProcessingMode`), `GRPC` is refused: the API of Envoy 1.40 has it as not implemented. Of how
 a login proves which client it is (`auth_type`), `PRIVATE_KEY_JWT` is refused.
 
+A name of a DNS cluster that can't be resolved keeps its last addresses, also one that its server says doesn't exist: to
+the proxy that is a failure like others. With Envoy such a name has no addresses any more. Who takes a backend away for good takes
+its name out of the configuration.
+
 In content that is made of a format (`body_format`), operators say what is known when it is written, as in Envoy: what takes the
 place of a response (`custom_response`) may tell of flags, details, durations and the backend; of the end nothing is known.
 

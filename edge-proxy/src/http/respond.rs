@@ -177,6 +177,20 @@ pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head)
     response
 }
 
+/// Whether a backend in HTTP/1 speaks what was asked for: it may name that with a version (RFC 9110 §7.8), or not at
+/// all.
+fn has_granted(headers: &HeaderMap, forwarding: &Forwarding<'_>) -> bool {
+    let Some(granted) = headers.get(header::UPGRADE) else {
+        return true;
+    };
+    let asked = forwarding.upgrade.as_deref().unwrap_or_default();
+    let mut protocols = granted.to_str().unwrap_or_default().split(',');
+    protocols.any(|protocol| {
+        let name = protocol.split('/').next().unwrap_or_default();
+        asked == Upgrade::CONNECT || name.trim().eq_ignore_ascii_case(asked)
+    })
+}
+
 /// The backend has switched protocols, or granted a CONNECT: so does the client's connection.
 async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>) -> Response<ResponseBody> {
     let Answer {
@@ -185,9 +199,10 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     let refused = || local_reply::of_fault(Fault::ProtocolError, Audience::Http);
     let status = response.status();
     let is_connect = forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT);
-    // A backend that switches although nobody asked is broken, and so is one that switches in answer to CONNECT.
+    // A backend that switches although nobody asked is broken, and so is one that switches in answer to CONNECT, or to
+    // something else than it was asked for.
     let granted = match lease {
-        Lease::Http1(http1) if is_connect == status.is_success() => {
+        Lease::Http1(http1) if is_connect == status.is_success() && has_granted(response.headers(), &forwarding) => {
             let taken = http1.into_transport();
             taken.map(|(io, early, _counted)| (BackendEnd::Connection { io, _counted }, early))
         }

@@ -86,6 +86,8 @@ fn begin(file: &Arc<LogFile>, room: usize) -> Batch {
 
 fn hand_over(writer: &LogWriter, cells: &ServerCells, batch: Batch) {
     let lines = batch.lines;
+    // Whoever comes next counts them: the thread has no counters of its own.
+    cells.access_log_failed.add(writer.take_failed());
     match writer.take(batch) {
         Ok(()) => cells.access_log_buffered.add(lines),
         Err(_) => cells.access_log_dropped.add(lines),

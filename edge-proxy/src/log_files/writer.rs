@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub struct LogWriter {
     /// What is in the queue.
     waiting: Arc<AtomicUsize>,
     reopen: Arc<AtomicBool>,
+    /// Lines that couldn't be written, and aren't counted yet.
+    failed: Arc<AtomicU64>,
 }
 
 impl LogWriter {
@@ -71,6 +73,11 @@ impl LogWriter {
             return Err(Refused);
         }
         queue.send(Order::Write(batch)).map_err(|_| Refused)
+    }
+
+    /// How many lines couldn't be written since this was asked.
+    pub fn take_failed(&self) -> u64 {
+        self.failed.swap(0, Ordering::AcqRel)
     }
 
     /// Files are opened anew by their paths before the next line is written: somebody has moved them away.
@@ -95,6 +102,7 @@ impl LogWriter {
             open: HashMap::new(),
             waiting: Arc::clone(&self.waiting),
             reopen: Arc::clone(&self.reopen),
+            failed: Arc::clone(&self.failed),
         };
         let thread = std::thread::Builder::new().name("access-log".to_owned());
         match thread.stack_size(128 << 10).spawn(move || files.serve(&orders)) {
@@ -112,6 +120,7 @@ struct Files {
     open: HashMap<PathBuf, Option<File>>,
     waiting: Arc<AtomicUsize>,
     reopen: Arc<AtomicBool>,
+    failed: Arc<AtomicU64>,
 }
 
 impl Files {
@@ -144,6 +153,7 @@ impl Files {
             }),
         };
         if let Err(error) = written {
+            self.failed.fetch_add(batch.lines, Ordering::AcqRel);
             if !has_failed {
                 tracing::error!(path = %path.display(), %error, "an access log can't be written");
             }
@@ -165,6 +175,23 @@ fn open(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let writer = LogWriter::default();
+        let folder = tempfile::tempdir().unwrap();
+        let batch = |path: PathBuf, lines| Batch {
+            file: Arc::new(LogFile { path }),
+            text: b"line\n".to_vec(),
+            lines,
+        };
+        assert_eq!(writer.take(batch(folder.path().join("log"), 3)), Ok(()));
+        // A folder is no file.
+        assert_eq!(writer.take(batch(folder.path().into(), 4)), Ok(()));
+        assert_eq!(writer.take(batch(folder.path().into(), 1)), Ok(()));
+        writer.finish();
+        assert_eq!((writer.take_failed(), writer.take_failed()), (5, 0));
+    }
 
     #[test]
     fn lines_of_many_files_wait_and_too_many_lines_do_not() {

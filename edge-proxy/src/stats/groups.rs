@@ -254,6 +254,7 @@ cells! {
         gauge total_listeners_draining = "listener_manager.total_listeners_draining";
         counter access_log_buffered = "filesystem.write_buffered";
         counter access_log_dropped = "filesystem.write_dropped";
+        counter access_log_failed = "filesystem.write_failed";
         counter service_logs_written = "access_logs.grpc_access_log.logs_written";
         counter service_logs_dropped = "access_logs.grpc_access_log.logs_dropped";
         counter otlp_logs_written = "access_logs.open_telemetry_access_log.logs_written";

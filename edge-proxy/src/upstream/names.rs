@@ -32,10 +32,14 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
 /// A name with its port, of a cluster.
 type Key = (ClusterId, Box<str>);
 
+/// Those of a cluster, by name and port.
+type Names = FxHashMap<Box<str>, Rc<Name>>;
+
 /// What a worker knows of names.
 #[derive(Debug)]
 pub(crate) struct KnownNames {
-    names: RefCell<FxHashMap<Key, Rc<Name>>>,
+    /// Each cluster has places of its own.
+    clusters: RefCell<FxHashMap<ClusterId, Names>>,
     lookups: Semaphore,
 }
 
@@ -73,11 +77,15 @@ impl Drop for Asking<'_> {
         if self.name.host.borrow().is_some() {
             return;
         }
-        let mut names = self.known.names.borrow_mut();
-        let is_it = names.get(&self.key).is_some_and(|known| Rc::ptr_eq(known, &self.name));
+        let (cluster, key) = &self.key;
+        let mut clusters = self.known.clusters.borrow_mut();
+        let Some(names) = clusters.get_mut(cluster) else {
+            return;
+        };
+        let is_it = names.get(key).is_some_and(|known| Rc::ptr_eq(known, &self.name));
         // One is the table's.
         if is_it && Rc::strong_count(&self.name) == 2 {
-            names.remove(&self.key);
+            names.remove(key);
         }
     }
 }
@@ -85,7 +93,7 @@ impl Drop for Asking<'_> {
 impl Default for KnownNames {
     fn default() -> Self {
         Self {
-            names: RefCell::default(),
+            clusters: RefCell::default(),
             lookups: Semaphore::new(AT_A_TIME),
         }
     }
@@ -137,8 +145,9 @@ impl KnownNames {
     /// What is known of a name, if only that it is asked for; a fault when too many are known.
     fn asking(&self, key: Key, naming: &Naming) -> Result<Asking<'_>, Fault> {
         let now = Instant::now();
-        let mut names = self.names.borrow_mut();
-        if let Some(name) = names.get(&key) {
+        let mut clusters = self.clusters.borrow_mut();
+        let names = clusters.entry(key.0).or_default();
+        if let Some(name) = names.get(&key.1) {
             name.used.set(now);
             let name = Rc::clone(name);
             return Ok(Asking { known: self, key, name });
@@ -155,7 +164,7 @@ impl KnownNames {
             used: Cell::new(now),
             turn: Mutex::new(()),
         });
-        names.insert(key.clone(), Rc::clone(&name));
+        names.insert(key.1.clone(), Rc::clone(&name));
         Ok(Asking { known: self, key, name })
     }
 
@@ -178,14 +187,14 @@ impl KnownNames {
 
     /// Whether a host is one of these.
     pub(super) fn has(&self, cluster: ClusterId, host: HostId) -> bool {
-        let names = self.names.borrow();
-        let mut of_cluster = names.iter().filter(|((known, _), _)| *known == cluster);
-        of_cluster.any(|(_, name)| name.host.borrow().as_ref().is_some_and(|(known, _)| known.id == host))
+        let clusters = self.clusters.borrow();
+        let mut of_cluster = clusters.get(&cluster).into_iter().flat_map(FxHashMap::values);
+        of_cluster.any(|name| name.host.borrow().as_ref().is_some_and(|(known, _)| known.id == host))
     }
 
     /// Forgets names of clusters that are gone.
     pub(super) fn follow(&self, snapshot: &Snapshot) {
-        self.names.borrow_mut().retain(|(cluster, _), _| {
+        self.clusters.borrow_mut().retain(|cluster, _| {
             let entry = snapshot.cluster(*cluster);
             entry.is_some_and(|entry| entry.cluster.naming.is_some())
         });
@@ -259,6 +268,8 @@ mod tests {
         *found.name.host.borrow_mut() = Some((Arc::new(host), Instant::now()));
         drop(found);
         assert!(ask("a").is_err(), "an address was found");
+        let of_another = known.asking((ClusterId(1), Box::from("a")), &naming);
+        assert!(of_another.is_ok(), "it has places of its own");
     }
 
     #[tokio::test]
@@ -278,7 +289,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(ask(all.clone()).await, Err(Fault::Unresolved));
         }
-        assert!(known.names.borrow().is_empty(), "its place is free");
+        assert!(known.clusters.borrow()[&ClusterId(0)].is_empty(), "its place is free");
     }
 
     #[test]

@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::support::{
-    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, manager_of, nobody, route, run, snapshot,
-    table, tunnelled, until,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, manager_of, nobody, route, run, simple,
+    snapshot, table, tunnelled, until,
 };
 
 /// A backend that sends everything back, with a word before it.
@@ -424,5 +424,34 @@ fn a_backend_that_takes_no_other_protocols_resets_their_streams() {
         let proxy = proxy_to_streams(backend);
         assert_eq!(proxy.http1().await.send(websocket()).await.status, 503);
         assert!(seen.try_recv().is_err());
+    });
+}
+
+/// RFC 9110 §7.8: the client would speak another protocol than the backend.
+#[test]
+fn a_backend_switches_to_what_it_was_asked_for_or_not_at_all() {
+    run(async {
+        for (granted, status) in [
+            ("upgrade: WebSocket\r\n", 101),
+            ("upgrade: websocket/13\r\n", 101),
+            ("", 101),
+            ("upgrade: h2c\r\n", 502),
+        ] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let proxy = Proxy::start(simple(listener.local_addr().unwrap()));
+            let answering = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let answer = format!("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n{granted}\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream
+            });
+            let response = proxy.http1().await.0.send_request(websocket()).await.unwrap();
+            assert_eq!(response.status(), status, "{granted}");
+            drop(answering.await.unwrap());
+        }
     });
 }
