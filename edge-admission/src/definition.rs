@@ -87,18 +87,44 @@ impl Catalogue {
         self.0.values().any(|definition| definition.group == group)
     }
 
-    /// What an API server would say of an object that is created. None: kinds of its group are not judged.
+    /// What an API server would say of an object that is created. None: kinds of its group are not judged, and it says
+    /// what every object has to say.
     pub fn judge(&self, object: &Value) -> Option<Verdict> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let (group, _) = api_version.split_once('/')?;
-        match self.definition(api_version, kind) {
-            Some(definition) => Some(definition.judge(object)),
-            None => self.knows(group).then(|| Verdict {
-                completed: object.clone(),
-                refusals: vec![Refusal::no_kind(api_version, kind)],
-            }),
+        if let Some(definition) = self.definition(api_version, kind) {
+            return Some(definition.judge(object));
         }
+        let refusal = self.refusal_of_unknown(object, api_version, kind)?;
+        Some(Verdict {
+            completed: object.clone(),
+            refusals: vec![refusal],
+        })
+    }
+
+    /// Why an object is refused of whose kind nothing more is known.
+    fn refusal_of_unknown(&self, object: &Value, api_version: &str, kind: &str) -> Option<Refusal> {
+        // What is no object at all is for who reads it to tell.
+        object.as_object()?;
+        let path = Path::default();
+        for (field, text) in [("apiVersion", api_version), ("kind", kind)] {
+            if text.is_empty() {
+                return Some(Refusal::required(&path.field(field)));
+            }
+        }
+        let is_ours = match api_version.split_once('/') {
+            Some((group, _)) => self.knows(group),
+            // Kinds without a group have one version: the group or the version was forgotten.
+            None => api_version != "v1" || self.0.keys().any(|(_, known)| known == kind),
+        };
+        if is_ours {
+            return Some(Refusal::no_kind(api_version, kind));
+        }
+        let metadata = &object["metadata"];
+        let is_named = ["name", "generateName"]
+            .iter()
+            .any(|field| metadata[field].as_str().is_some_and(|name| !name.is_empty()));
+        (!is_named).then(|| Refusal::unnamed(&path.field("metadata").field("name")))
     }
 
     #[cfg(test)]

@@ -182,7 +182,41 @@ fn a_channel_has_its_kinds_and_fields() {
 
 #[test]
 fn kinds_of_others_are_not_judged() {
-    assert_eq!(judge(&json!({"apiVersion": "v1", "kind": "Service"})), None);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}});
+    assert_eq!(judge(&service), None);
     assert_eq!(judge(&json!("no object")), None);
     assert_eq!(Path::default().to_string(), "");
+}
+
+#[test]
+fn what_no_server_knows_is_refused_whatever_it_is() {
+    for (object, why) in [
+        (json!({"a": "b"}), "apiVersion: Required value"),
+        (
+            json!({"apiVersion": "v1", "metadata": {"name": "x"}}),
+            "kind: Required value",
+        ),
+        (
+            json!({"apiVersion": "gateway.edge", "kind": "SecurityPolicy", "metadata": {"name": "x"}}),
+            "no matches for kind \"SecurityPolicy\" in version \"gateway.edge\"",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "SecurityPolicy", "metadata": {"name": "x"}}),
+            "no matches for kind \"SecurityPolicy\" in version \"v1\"",
+        ),
+        (
+            json!({"apiVersion": "example.com/v1", "kind": "Teapot"}),
+            "metadata.name: Required value: name or generateName is required",
+        ),
+    ] {
+        let verdict = Catalogue::of(Channel::Standard).judge(&object).unwrap();
+        let refusals: Vec<_> = verdict.refusals.iter().map(ToString::to_string).collect();
+        assert_eq!(refusals, [why], "{object}");
+    }
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}}),
+        json!({"apiVersion": "example.com/v1", "kind": "Teapot", "metadata": {"name": "x"}}),
+    ] {
+        assert_eq!(Catalogue::of(Channel::Standard).judge(&object), None, "{object}");
+    }
 }

@@ -11,6 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod mount;
+
+pub use mount::Mount;
+
 /// Deepest nesting of folders: beyond it something is mounted into itself.
 const MAX_DEPTH: usize = 64;
 /// How often a walk begins anew because something moved while it was on its way.
@@ -31,10 +35,13 @@ pub struct Listing {
     pub targets: BTreeSet<PathBuf>,
     /// Paths that can't be used, and why.
     pub problems: BTreeMap<PathBuf, String>,
-    /// Those of them that are there, so that what was known below them must not be taken for removed.
+    /// What is there and can't be looked at, so that what was known at or below it must not be taken for removed. A
+    /// link that leads to nothing is there.
     pub unreadable: BTreeSet<PathBuf>,
     /// Whether some of them may become usable without an event.
     pub is_partial: bool,
+    /// What the given paths lie on, and the folders below them where something else is mounted.
+    pub mounts: BTreeMap<PathBuf, Mount>,
 }
 
 /// What tells one version of a file from the next, replaced ones included.
@@ -52,6 +59,12 @@ impl Stamp {
     /// doesn't tell: systems give that of a removed file to the next one.
     pub fn is_of_same_text(&self, other: &Self) -> bool {
         (self.id, self.len, self.modified) == (other.id, other.len, other.modified)
+    }
+
+    /// What [`Self::is_of_same_text`] compares, as one word, to be written down.
+    pub fn text_id(&self) -> String {
+        let ((device, number), (seconds, nanos)) = (self.id, self.modified);
+        format!("{device}:{number}:{}:{seconds}:{nanos}", self.len)
     }
 
     /// That of a file, by what the system says of it.
@@ -124,6 +137,8 @@ struct Walk {
     torn: BTreeSet<PathBuf>,
     /// Folders that are being walked, outermost first.
     ancestors: Vec<(u64, u64)>,
+    /// What the innermost of them lies on.
+    mount: Option<Mount>,
 }
 
 impl Walk {
@@ -154,10 +169,11 @@ impl Walk {
             above = folder.parent();
         }
         match fs::metadata(root) {
-            Ok(meta) => return self.entry(root, &meta, Named::ByUser),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // What a link to nothing will lead to may come anywhere.
-                self.listing.is_partial |= root.is_symlink();
+            Ok(meta) => {
+                self.listing.mounts.insert(root.to_owned(), Mount::with(root, &meta));
+                return self.entry(root, &meta, Named::ByUser);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !root.is_symlink() => {
                 self.problem(root, "it doesn't exist; it will be read when it does".into());
             }
             Err(error) => self.unreadable(root, &error),
@@ -205,12 +221,9 @@ impl Walk {
             );
             return Sight::Whole;
         }
-        let mut entries: Vec<PathBuf> = match fs::read_dir(path) {
-            Ok(entries) => entries
-                .flatten()
-                .map(|entry| entry.path())
-                .filter(|path| !is_hidden(path))
-                .collect(),
+        let found = fs::read_dir(path).map(|entries| entries.map(|entry| entry.map(|entry| entry.path())));
+        let mut entries: Vec<PathBuf> = match found.and_then(Iterator::collect) {
+            Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Sight::Torn,
             Err(error) => {
                 self.watch(path);
@@ -219,13 +232,21 @@ impl Walk {
             }
         };
         self.watch(path);
+        entries.retain(|path| !is_hidden(path));
         entries.sort();
+        let around = self.mount;
+        let mount = Mount::with(path, meta);
+        if around.is_some_and(|around| around != mount) {
+            self.listing.mounts.insert(path.to_owned(), mount);
+        }
+        self.mount = Some(mount);
         self.ancestors.push(id);
         let mut sight = Sight::Whole;
         for path in entries {
             sight = sight.and(self.listed(&path));
         }
         self.ancestors.pop();
+        self.mount = around;
         sight
     }
 
@@ -248,10 +269,8 @@ impl Walk {
                     return Sight::Torn;
                 }
             }
-            Err(error) if may_hold_resources(path) || error.raw_os_error() == Some(ELOOP) => {
-                self.unreadable(path, &error);
-            }
-            Err(_) => {}
+            // It may be a folder, or lead to one, whatever it is called.
+            Err(error) => self.unreadable(path, &error),
         }
         Sight::Whole
     }
@@ -259,14 +278,15 @@ impl Walk {
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         let problem = match (error.raw_os_error(), error.kind()) {
             (Some(ELOOP), _) => "it is a symbolic link that leads back to itself; remove the link".into(),
-            (_, io::ErrorKind::NotFound) => "it is a symbolic link to nothing".into(),
+            (_, io::ErrorKind::NotFound) => {
+                "it is a symbolic link to nothing; what it led to stays in force until it does again, or the link is removed".into()
+            }
             (_, io::ErrorKind::PermissionDenied) => "permission denied; make it readable for the controller".into(),
             _ => describe(error),
         };
-        if error.kind() != io::ErrorKind::NotFound {
-            self.listing.unreadable.insert(path.to_owned());
-            self.listing.is_partial |= error.raw_os_error() != Some(ELOOP);
-        }
+        self.listing.unreadable.insert(path.to_owned());
+        // What a link to nothing will lead to may come anywhere.
+        self.listing.is_partial |= error.raw_os_error() != Some(ELOOP);
         self.problem(path, problem);
     }
 
@@ -320,8 +340,10 @@ mod tests {
         let before = stamp(&from);
         fs::rename(&from, &to).unwrap();
         assert!(stamp(&to).is_of_same_text(&before));
+        assert_eq!(stamp(&to).text_id(), before.text_id());
         fs::write(&to, "three").unwrap();
         assert!(!stamp(&to).is_of_same_text(&before), "the number is the same");
+        assert_ne!(stamp(&to).text_id(), before.text_id());
         fs::write(&from, "one").unwrap();
         assert!(!stamp(&from).is_of_same_text(&before), "the text is the same");
     }
@@ -405,8 +427,41 @@ mod tests {
         assert!(problem("a/up").contains("a folder around it; remove the link"));
         assert!(problem("self.yaml").contains("leads back to itself"));
         assert!(problem("broken.yaml").contains("to nothing"));
+        let held = ["self.yaml", "broken.yaml"].map(|name| root.join(name));
+        assert_eq!(listing.unreadable, held.into());
+        assert!(listing.is_partial, "what a link leads to may come anywhere");
         assert!(problem("missing").contains("doesn't exist; it will be read when it does"));
         assert_eq!(listing.problems.len(), 4);
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_there_whatever_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        symlink("/nowhere/site", root.join("site")).unwrap();
+        symlink("/nowhere/a.yaml", root.join("a.yaml")).unwrap();
+        let listing = list(&[root.to_owned(), root.join("site"), root.join("gone")]);
+        assert_eq!(
+            listing.unreadable,
+            ["site", "a.yaml"].map(|name| root.join(name)).into()
+        );
+        assert!(listing.is_partial);
+    }
+
+    #[test]
+    fn what_a_path_lies_on_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("sub")).unwrap();
+        fs::write(root.join("sub/a.yaml"), "").unwrap();
+        let listing = list(&[root.to_owned(), root.join("sub/a.yaml"), root.join("gone")]);
+        let here = Mount::of(root).unwrap();
+        assert_eq!(
+            listing.mounts,
+            [(root.to_owned(), here), (root.join("sub/a.yaml"), here)].into()
+        );
+        assert_eq!(Mount::around(&root.join("gone/deep")), Some(here));
+        assert_ne!(Mount::of(Path::new("/proc")), Some(here));
     }
 
     #[test]

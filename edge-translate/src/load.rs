@@ -8,6 +8,7 @@
 
 mod block;
 pub(crate) mod de;
+mod doubt;
 mod flow;
 mod general;
 mod identity;
@@ -30,6 +31,7 @@ use crate::api::{CustomKind, Object, ObjectKey};
 use crate::load::node::Node;
 use crate::load::object::{Read, ReadOptions};
 
+pub use crate::load::doubt::{About, Doubt, Foreign};
 pub use crate::load::split::{Chunk, split};
 
 /// A text with the name that messages give it.
@@ -159,6 +161,19 @@ pub struct Loaded {
     pub objects: Vec<LoadedObject>,
     /// Everything wrong or odd, in the order of the text.
     pub findings: Vec<LoadFinding>,
+    /// Documents that may not say what somebody meant, in the order of the text.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Loaded {
+    /// A text of which nothing is taken.
+    pub fn refused(text: &str, finding: LoadFinding) -> Self {
+        Self {
+            objects: Vec::new(),
+            doubts: vec![doubt::of_text(finding.line, text)],
+            findings: vec![finding],
+        }
+    }
 }
 
 /// A message about a place in a text.
@@ -181,12 +196,7 @@ impl Fault {
 pub fn load(source: &Source<'_>, limits: &Limits) -> Loaded {
     let chunks = match checked_split(source, limits) {
         Ok(chunks) => chunks,
-        Err(finding) => {
-            return Loaded {
-                objects: Vec::new(),
-                findings: vec![*finding],
-            };
-        }
+        Err(finding) => return Loaded::refused(source.text, *finding),
     };
     merge([load_chunks(source, &chunks, limits)])
 }
@@ -253,7 +263,11 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
     };
     let roots = match read_chunk(source, chunk, limits) {
         Ok(roots) => roots,
-        Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
+        Err(fault) => {
+            loaded.findings.push(finding(Severity::Error, fault, None));
+            let text = source.text.get(chunk.range.clone()).unwrap_or_default();
+            return loaded.doubts.push(doubt::of_text(chunk.line, text));
+        }
     };
     let options = ReadOptions {
         namespace: &limits.namespace,
@@ -261,7 +275,13 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
     };
     for root in &roots {
         object::objects(root, options, &mut |node: &Node<'_>, read: Read| {
-            let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
+            let error = read.remarks.iter().find(|r| r.severity == Severity::Error);
+            let is_refused = error.is_some();
+            let broken = error.map(|error| About::Broken(error.object.clone()));
+            if let Some(about) = broken.or(read.doubt) {
+                let (line, _) = position(source.text, chunk, node.at);
+                loaded.doubts.push(doubt::of_document(line, node, about));
+            }
             loaded
                 .findings
                 .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
@@ -342,6 +362,7 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
     for part in parts {
         whole.objects.extend(part.objects);
         whole.findings.extend(part.findings);
+        whole.doubts.extend(part.doubts);
     }
     let mut last = FxHashMap::with_capacity_and_hasher(whole.objects.len(), FxBuildHasher);
     let mut replaced = Vec::new();
@@ -389,6 +410,7 @@ pub fn merge_files(files: impl IntoIterator<Item = Loaded>) -> Loaded {
     let mut known: FxHashMap<ObjectKey, (Arc<str>, usize)> = FxHashMap::default();
     for file in files {
         whole.findings.extend(file.findings);
+        whole.doubts.extend(file.doubts);
         for found in file.objects {
             let key = found.object.key();
             if let Some((first, line)) = known.get(&key) {

@@ -55,12 +55,16 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     for problem in &input.problems {
         let _ = writeln!(report, "{problem}\n");
     }
+    let mut n_resources = 0;
     for text in &input.texts {
         let source = Source {
             name: &text.name,
             text: &text.text,
         };
-        validate(&source, args.channel, &mut report);
+        n_resources += validate(&source, args.channel, &mut report);
+    }
+    if n_resources == 0 && report.is_empty() {
+        report.push_str("there are no resources in what was named\n");
     }
     let mut out = io::stdout();
     if !report.is_empty() {
@@ -73,8 +77,8 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says of a text what is not valid in it; nothing if all is.
-pub fn validate(source: &Source<'_>, channel: Chosen, report: &mut String) {
+/// Says of a text what is not valid in it; nothing if all is. Gives back how many resources are in it.
+pub fn validate(source: &Source<'_>, channel: Chosen, report: &mut String) -> usize {
     let catalogue = Catalogue::of(channel.channel());
     let (trees, findings) = trees(source, &Limits::default());
     // Writing to a string can't fail.
@@ -88,6 +92,7 @@ pub fn validate(source: &Source<'_>, channel: Chosen, report: &mut String) {
             hint(channel, &value, report);
         }
     }
+    trees.len()
 }
 
 /// How much of a document shows which one is meant.
@@ -109,11 +114,11 @@ fn describe(file: &str, tree: &Tree<'_>, value: &Value, verdict: &Verdict, repor
     let text = |field: &str| value[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
-    let _ = write!(
-        report,
-        "...\nlocal validation error: {}.{group} {name:?} is invalid:",
-        text("kind")
-    );
+    let what = match text("kind") {
+        "" => "a resource without a kind".to_owned(),
+        kind => format!("{kind}.{group} {name:?}"),
+    };
+    let _ = write!(report, "...\nlocal validation error: {what} is invalid:");
     let mut places: Vec<_> = verdict.refusals.iter().map(|r| (place(tree, r), r)).collect();
     places.sort_by_key(|(place, _)| *place);
     for ((line, column), refusal) in places {
@@ -151,6 +156,17 @@ mod tests {
             than or equal to 1\n\
             * f.yaml:10:5: spec.listeners[0].prot: unknown field\n\n";
         assert_eq!(report(text), expected);
+    }
+
+    #[test]
+    fn what_is_no_resource_is_not_valid() {
+        assert_eq!(
+            report("a: b\n"),
+            "a: b\n...\nlocal validation error: a resource without a kind is invalid:\n* \
+             f.yaml:1:1: apiVersion: Required value\n\n"
+        );
+        let cut = "apiVersion: gateway.edge\nkind: SecurityPolicy\nmetadata: {name: p}\n";
+        assert!(report(cut).contains("no matches for kind \"SecurityPolicy\" in version \"gateway.edge\""));
     }
 
     #[test]

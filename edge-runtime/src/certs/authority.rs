@@ -67,11 +67,11 @@ impl Authority {
         })
     }
 
-    /// One that was made before; none if it can't sign, expires, or its key is another one.
+    /// One that was made before; none if it can't sign, expires, isn't valid yet, or its key is another one.
     pub(super) fn read(certificate: &[u8], key: &[u8], successor: &[u8], now: Timestamp) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(certificate).ok()?;
         let (_, parsed) = X509Certificate::from_der(&der).ok()?;
-        let is_valid = parsed.validity().not_after.timestamp() >= now.as_second() + check::RENEW_BEFORE;
+        let is_valid = check::is_good(&parsed, now.as_second());
         let key = KeyPair::from_pem(std::str::from_utf8(key).ok()?).ok()?;
         if !is_valid || key.public_key_raw() != &*parsed.public_key().subject_public_key.data {
             return None;

@@ -35,6 +35,9 @@ pub(super) fn fault(present: &Present<'_>, wanted: &LeafRequirements<'_>, now: i
     let Ok((_, leaf)) = X509Certificate::from_der(&der) else {
         return Some("it can't be read");
     };
+    if !has_begun(&leaf, now) {
+        return Some("it isn't valid yet: it was made while the clock was ahead");
+    }
     if leaf.validity().not_after.timestamp() < now + wanted.renew_before {
         return Some("it expires");
     }
@@ -48,10 +51,20 @@ pub(super) fn fault(present: &Present<'_>, wanted: &LeafRequirements<'_>, now: i
         let Ok((_, authority)) = X509Certificate::from_der(der) else {
             return false;
         };
-        let is_valid = authority.validity().not_after.timestamp() >= now + RENEW_BEFORE;
-        is_valid && has_issued(&authority, &leaf)
+        is_good(&authority, now) && has_issued(&authority, &leaf)
     });
-    (!is_issued).then_some("its authority is not the one that is trusted, or expires")
+    (!is_issued).then_some("its authority is not the one that is trusted, expires, or isn't valid yet")
+}
+
+/// Whether an authority is valid, and for a while.
+pub(super) fn is_good(authority: &X509Certificate<'_>, now: i64) -> bool {
+    has_begun(authority, now) && authority.validity().not_after.timestamp() >= now + RENEW_BEFORE
+}
+
+/// Whether the time of a certificate has come: one that is made has a day of slack, and begins later only where the
+/// clock was wrong.
+fn has_begun(certificate: &X509Certificate<'_>, now: i64) -> bool {
+    certificate.validity().not_before.timestamp() <= now
 }
 
 /// Certificates in PEM texts that haven't expired, without doubles and in order.

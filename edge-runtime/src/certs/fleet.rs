@@ -127,6 +127,8 @@ mod tests {
         assert_eq!(after(18), Outcome::Kept);
         assert_eq!(after(21), Outcome::Renewed("it expires".into()));
         assert_eq!(after(21), Outcome::Kept);
+        let early = "it isn't valid yet: it was made while the clock was ahead";
+        assert_eq!(after(1), Outcome::Renewed(early.into()));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("tls.key")), 0o600);

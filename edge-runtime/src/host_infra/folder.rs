@@ -5,6 +5,7 @@
 //! proxies do. It belongs to us alone. The state folder: statuses and logs. One controller at a time holds the lock of
 //! each, and who comes second is told which process that is.
 
+use super::record::Record;
 use crate::Error;
 use std::{
     fs::{self, File, TryLockError},
@@ -49,6 +50,11 @@ impl RuntimeFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether proxies run that an earlier controller has started.
+    pub fn has_proxies(&self) -> bool {
+        !Record::running(&self.path).is_empty()
     }
 }
 

@@ -81,11 +81,11 @@ pub async fn run(
         };
         let is_new = folders.follow(&look.listing.folders);
         report(&findings, &look, &folders, &judgement);
-        patience.note_emptied(std::mem::take(&mut look.emptied), Instant::now());
+        patience.note_found(std::mem::take(&mut look.waiting), Instant::now());
         if tell(&world, &mut look, since).await.is_err() {
             return;
         }
-        let coverage = look.coverage();
+        let coverage = look.coverage;
         if told.replace(coverage) != Some(coverage) && world.send(Input::Synced(NAME, coverage)).await.is_err() {
             return;
         }
@@ -100,7 +100,7 @@ pub async fn run(
             since = Instant::now();
             continue;
         }
-        let is_partial = folders.is_partial() || look.is_partial;
+        let is_partial = folders.is_partial() || look.is_partial || reader.owes_copies();
         let relevant = |path: &Path| concerns(&look.listing, &roots, path);
         let mut burst = pin!(settled(&mut events, Timing::default(), relevant));
         loop {

@@ -9,7 +9,10 @@ use crate::{
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
-    provider::file::{self, kept::Kept},
+    provider::file::{
+        self,
+        kept::{Before, Kept},
+    },
     state::{Batch, Input, ProviderName},
     status,
     task::{StopSource, Task},
@@ -143,7 +146,12 @@ impl Running {
             // The next controller may write now.
             drop(state);
         });
-        let kept = Kept::below_state(&standalone.folders.state_home);
+        // Of proxies that others start nobody knows.
+        let before = match folder.as_ref().is_none_or(RuntimeFolder::has_proxies) {
+            true => Before::Proxies,
+            false => Before::Nothing,
+        };
+        let kept = Kept::below_state(&standalone.folders.state_home, before);
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, kept, inputs, found, stop)
         });

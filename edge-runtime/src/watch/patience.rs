@@ -4,8 +4,9 @@
 //! first is about to write. Both waits end, for a writer may keep its file open for ever, and an empty file may be
 //! meant.
 //!
-//! While many files change one after another, as in a checkout, what is gone from one of them may come back in another.
-//! A burst that is still going on when it is looked at waits with removals: a guard that moves is never gone.
+//! While files change one after another, as in a checkout or where a folder is copied from elsewhere, what is gone from
+//! one of them may come back in another. So what is gone stays until nothing has changed for a while, unless one file
+//! alone changed: a guard that moves is never gone.
 
 use super::Settling;
 use std::{
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 /// How long a file may stay as it is before it is taken for finished.
 const LONGEST: Duration = Duration::from_secs(2);
-/// How long removals wait for a burst to go on, and for its end.
+/// How long nothing must have changed before removals are told, and how long that is waited for at the most.
 const PAUSE: Duration = Duration::from_secs(1);
 const BURST: Duration = Duration::from_secs(10);
 
@@ -26,16 +27,32 @@ const BURST: Duration = Duration::from_secs(10);
 pub(crate) struct Patience {
     written: BTreeMap<PathBuf, Instant>,
     emptied: BTreeMap<PathBuf, Instant>,
-    burst: Option<Burst>,
+    /// Removals that wait.
+    removals: Option<Quiet>,
+    /// When a look found something changed last.
+    changed: Option<Instant>,
+    /// Whether more events followed when the last ones were looked at.
+    is_cut: bool,
 }
 
-/// Many changes one after another.
+/// The quiet that something waits for.
 #[derive(Clone, Copy, Debug)]
-struct Burst {
-    /// When its end is no longer waited for.
+struct Quiet {
+    /// When it is no longer waited for.
     latest: Instant,
-    /// When it is taken for over, if nothing else happens.
+    /// When it is there, if nothing else happens.
     until: Instant,
+}
+
+/// What a look has found that has to be waited for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// Files that held objects and are empty.
+    pub(crate) emptied: BTreeSet<PathBuf>,
+    /// How many files changed.
+    pub(crate) n_changed: usize,
+    /// Whether something is gone and wasn't told.
+    pub(crate) has_removals: bool,
 }
 
 /// The files that are waited for at one look.
@@ -55,6 +72,8 @@ pub(crate) enum Removals {
     /// They are told.
     #[default]
     Told,
+    /// They are told if no more than one file has changed.
+    ToldOfOne,
     /// They stay for now, for they may come back elsewhere.
     Wait,
 }
@@ -74,49 +93,56 @@ impl Patience {
         let until = now + LONGEST;
         self.written
             .extend(burst.writing().iter().map(|path| (path.clone(), until)));
-        self.burst = burst.goes_on().then(|| {
-            let latest = self.burst.map_or(now + BURST, |before| before.latest);
-            Burst {
-                latest,
-                until: latest.min(now + PAUSE),
-            }
-        });
+        self.is_cut = burst.goes_on();
     }
 
-    /// Takes in which files a look has found emptied.
-    pub(crate) fn note_emptied(&mut self, found: BTreeSet<PathBuf>, now: Instant) {
-        self.emptied.retain(|path, _| found.contains(path));
-        for path in found {
+    /// Takes in what a look has found.
+    pub(crate) fn note_found(&mut self, found: Found, now: Instant) {
+        self.emptied.retain(|path, _| found.emptied.contains(path));
+        for path in found.emptied {
             self.emptied.entry(path).or_insert(now + LONGEST);
         }
+        if found.n_changed > 0 {
+            self.changed = Some(now);
+        }
+        self.removals = match self.removals {
+            _ if !found.has_removals => None,
+            Some(waits) if found.n_changed == 0 => Some(waits),
+            waits => {
+                let latest = waits.map_or(now + BURST, |waits| waits.latest);
+                let until = latest.min(now + PAUSE);
+                Some(Quiet { latest, until })
+            }
+        };
     }
 
     /// What a look has to leave alone, and what not any more.
     pub(crate) fn waits(&mut self, now: Instant) -> Waits {
         self.written.retain(|_, until| *until > now);
-        let burst = self.burst.filter(|burst| burst.until > now);
-        if burst.is_none() {
-            self.burst = None;
-        }
+        let is_busy = self.changed.is_some_and(|changed| now < changed + PAUSE);
+        let removals = match self.removals {
+            Some(waits) if waits.until <= now => Removals::Told,
+            Some(_) => Removals::Wait,
+            None if is_busy || self.is_cut => Removals::Wait,
+            None => Removals::ToldOfOne,
+        };
+        self.is_cut = false;
         let is_over = |(path, until): (&PathBuf, &Instant)| (*until <= now).then(|| path.clone());
         Waits {
             written: self.written.keys().cloned().collect(),
             empty: self.emptied.iter().filter_map(is_over).collect(),
-            removals: match burst {
-                Some(_) => Removals::Wait,
-                None => Removals::Told,
-            },
+            removals,
         }
     }
 
     /// When the first wait is over.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let burst = self.burst.map(|burst| burst.until);
+        let removals = self.removals.map(|waits| waits.until);
         self.written
             .values()
             .chain(self.emptied.values())
             .copied()
-            .chain(burst)
+            .chain(removals)
             .min()
     }
 }
@@ -147,6 +173,63 @@ mod tests {
             "its writer keeps it open"
         );
 
+        let later = start + LONGEST / 2;
+        let mut patience = Patience::default();
+        let emptied = || Found {
+            emptied: ["b".into()].into(),
+            ..Found::default()
+        };
+        patience.note_found(emptied(), start);
+        patience.note_found(emptied(), later);
+        assert!(patience.waits(later).empty.is_empty());
+        assert_eq!(
+            patience.waits(start + LONGEST).empty,
+            ["b".into()].into(),
+            "counted from the first look"
+        );
+        patience.note_found(Found::default(), later);
+        assert_eq!(patience.next(), None);
+    }
+    #[tokio::test]
+    async fn what_is_gone_waits_for_quiet_unless_one_file_alone_changed() {
+        let start = Instant::now();
+        let ms = |n| start + Duration::from_millis(n);
+        let found = |n_changed, has_removals| Found {
+            n_changed,
+            has_removals,
+            ..Found::default()
+        };
+        let mut patience = Patience::default();
+        assert_eq!(patience.waits(start).removals, Removals::ToldOfOne);
+        patience.note_found(found(1, false), start);
+        assert_eq!(
+            patience.waits(ms(500)).removals,
+            Removals::Wait,
+            "something changed just now"
+        );
+        patience.note_found(found(1, true), ms(500));
+        assert_eq!(patience.waits(ms(1400)).removals, Removals::Wait);
+        patience.note_found(found(1, true), ms(1400));
+        assert_eq!(patience.next(), Some(ms(2400)), "from the last change");
+        patience.note_found(found(0, true), ms(2000));
+        assert_eq!(patience.next(), Some(ms(2400)));
+        assert_eq!(patience.waits(ms(2400)).removals, Removals::Told);
+        patience.note_found(found(0, false), ms(2400));
+        assert_eq!(patience.next(), None);
+        assert_eq!(patience.waits(ms(3000)).removals, Removals::ToldOfOne);
+        // Several at once.
+        patience.note_found(found(2, true), ms(3000));
+        for step in 1..=11 {
+            let now = ms(3000 + step * 900);
+            assert_eq!(patience.waits(now).removals, Removals::Wait);
+            patience.note_found(found(1, true), now);
+        }
+        assert_eq!(patience.waits(ms(13_000)).removals, Removals::Told, "it never ends");
+    }
+
+    #[tokio::test]
+    async fn what_goes_on_is_no_quiet() {
+        let start = Instant::now();
         let mut long = Settling::new(Timing::default(), start);
         let end = long.due() + Timing::default().longest;
         let path = Some("c".into());
@@ -159,34 +242,8 @@ mod tests {
         );
         let mut patience = Patience::default();
         patience.note(&long, end);
-        assert_eq!(patience.waits(end).removals, Removals::Wait, "it goes on");
-        assert_eq!(patience.next(), Some(end + PAUSE));
-        assert_eq!(
-            patience.waits(end + PAUSE).removals,
-            Removals::Told,
-            "nothing came after it"
-        );
-        for second in 0..10 {
-            let now = end + Duration::from_secs(second);
-            patience.note(&long, now);
-            assert_eq!(patience.waits(now).removals, Removals::Wait);
-        }
-        assert_eq!(patience.waits(end + BURST).removals, Removals::Told, "it never ends");
-        patience.note(&long, end);
-        patience.note(&burst(Stage::Closed), end);
-        assert_eq!(patience.waits(end).removals, Removals::Told, "all is quiet");
-
-        let later = start + LONGEST / 2;
-        let mut patience = Patience::default();
-        patience.note_emptied(["b".into()].into(), start);
-        patience.note_emptied(["b".into()].into(), later);
-        assert!(patience.waits(later).empty.is_empty());
-        assert_eq!(
-            patience.waits(start + LONGEST).empty,
-            ["b".into()].into(),
-            "counted from the first look"
-        );
-        patience.note_emptied(BTreeSet::new(), later);
-        assert_eq!(patience.next(), None);
+        assert_eq!(patience.waits(end).removals, Removals::Wait);
+        patience.note_found(Found::default(), end);
+        assert_eq!(patience.waits(end).removals, Removals::ToldOfOne);
     }
 }

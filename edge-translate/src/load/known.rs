@@ -7,6 +7,7 @@
 //! All else is a warning.
 
 use crate::{api::Kind, load::de::Unknown};
+use std::collections::BTreeSet;
 
 /// Per type, the fields that are skipped silently.
 const SILENT: &[(&str, &[&str])] = &[
@@ -137,32 +138,58 @@ const NAMESAKES: [(&str, &str); 2] = [
     ("multicluster.x-k8s.io", "ServiceExport"),
 ];
 
+/// The groups in which all kinds are ours.
+const OWN: [&str; 2] = ["gateway.networking.k8s.io", "gateway.edge"];
+
 /// The kind of ours that somebody most likely meant by one that isn't: its name in our group with a slip, or in a group
-/// with one. Others have kinds of the same names in groups of their own.
+/// with one, or in none. Others have kinds of the same names in groups of their own.
 pub(crate) fn meant_kind(group: &str, kind: &str) -> Option<Kind> {
     if NAMESAKES.contains(&(group, kind)) {
         return None;
     }
-    let lower = kind.to_ascii_lowercase();
-    let slips = |known: &Kind| {
-        let name = known.as_str().to_ascii_lowercase();
-        // `HTTPRoutes`, as it stands in paths.
-        let bound = if name.len() < 5 { 1 } else { 2 };
-        let distance = strsim::osa_distance(&lower, &name);
-        (distance <= bound).then_some(distance)
-    };
     let in_group = Kind::ALL.iter().filter(|known| known.group() == group);
-    let of_name = in_group.filter_map(|known| Some((slips(known)?, *known)));
+    let of_name = in_group.filter_map(|known| Some((slips(kind, known.as_str())?, *known)));
     let of_name = of_name.min_by_key(|(distance, _)| *distance).map(|(_, known)| known);
     of_name.or_else(|| {
         let mut same = Kind::ALL.iter().filter(|known| known.as_str() == kind);
-        same.find(|known| is_slip_of_group(group, known.group())).copied()
+        same.find(|known| group.is_empty() || OWN.contains(&group) || is_slip_of_group(group, known.group()))
+            .copied()
     })
 }
 
+/// Whether one name of a kind is another with a slip, or the same.
+pub(crate) fn is_slip_of(written: &str, kind: &str) -> bool {
+    slips(written, kind).is_some()
+}
+
+/// How many letters a name of a kind is off, where that is a slip.
+fn slips(written: &str, kind: &str) -> Option<usize> {
+    let kind = kind.to_ascii_lowercase();
+    // `HTTPRoutes`, as it stands in paths.
+    let bound = if kind.len() < 5 { 1 } else { 2 };
+    let distance = strsim::osa_distance(&written.to_ascii_lowercase(), &kind);
+    (distance <= bound).then_some(distance)
+}
+
+/// Whether there can't be such a kind of anybody else's: its group is ours, or it stands in none at a version that
+/// kinds without a group don't have (`gateway.edge`, where the version was forgotten).
+pub(crate) fn is_nobody_elses(group: &str, api_version: &str, kind: &str) -> bool {
+    let is_versionless = group.is_empty() && api_version != "v1";
+    is_versionless || (OWN.contains(&group) && !NAMESAKES.contains(&(group, kind)))
+}
+
 fn is_slip_of_group(written: &str, group: &str) -> bool {
-    let is_cut = !written.is_empty() && (group.starts_with(written) || written.starts_with(group));
-    !group.is_empty() && (is_cut || strsim::osa_distance(written, group) <= 2)
+    if written.is_empty() || group.is_empty() {
+        return false;
+    }
+    let is_cut = group.starts_with(written) || written.starts_with(group);
+    // `security.gateway.edge`, `edge.gateway`
+    let is_below = written.strip_suffix(group).is_some_and(|above| above.ends_with('.'));
+    is_cut || is_below || labels(written) == labels(group) || strsim::osa_distance(written, group) <= 2
+}
+
+fn labels(group: &str) -> BTreeSet<&str> {
+    group.split('.').collect()
 }
 
 /// True when the field of a type is skipped without a warning.

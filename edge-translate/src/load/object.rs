@@ -9,7 +9,7 @@ use crate::api::{
 use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::{self, loses_a_condition};
 use crate::load::node::{Data, Entry, Node};
-use crate::load::{Fault, Severity, identity, targets, unsupported};
+use crate::load::{About, Fault, Foreign, Severity, identity, targets, unsupported};
 use serde::Deserialize as _;
 
 /// Something to report about a place, before lines are counted.
@@ -24,6 +24,8 @@ pub(crate) struct Remark {
 pub(crate) struct Read {
     pub(crate) object: Option<Object>,
     pub(crate) remarks: Vec<Remark>,
+    /// What it may be, where it has no error and all the same isn't what it says.
+    pub(crate) doubt: Option<About>,
 }
 
 /// How objects are read.
@@ -100,6 +102,7 @@ fn failed(at: u32, message: impl Into<String>) -> Read {
     Read {
         object: None,
         remarks: vec![remark(Severity::Error, at, message, None)],
+        doubt: None,
     }
 }
 
@@ -153,6 +156,7 @@ pub(crate) fn object(root: &Node<'_>, options: ReadOptions<'_>) -> Read {
             return Read {
                 object: None,
                 remarks: vec![remark(Severity::Warning, kind_at, message, None)],
+                doubt: None,
             };
         }
     };
@@ -182,6 +186,7 @@ pub(crate) fn custom(root: &Node<'_>, kind: &CustomKind, namespace: &Arc<str>) -
         return Read {
             object: Some(object),
             remarks: Vec::new(),
+            doubt: None,
         };
     };
     Read {
@@ -191,38 +196,51 @@ pub(crate) fn custom(root: &Node<'_>, kind: &CustomKind, namespace: &Arc<str>) -
             object: Some(object.key()),
         }],
         object: None,
+        doubt: None,
     }
 }
 
-/// A kind that isn't ours. One that is nearly ours is a slip: an API server would refuse it, and what is in force of
-/// the object stays.
+/// A kind that isn't ours. One that is nearly ours, or stands in a group or version where there can be none but ours,
+/// is a slip: an API server would refuse it, and what is in force of the object stays.
 fn unknown_kind(
     root: &Node<'_>,
     (group, api_version, kind): (&str, &str, &str),
     at: u32,
     namespace: &Arc<str>,
 ) -> Read {
-    let (severity, message, object) = if (group, kind) == ("gateway.edge", "EdgeGateway") {
+    let of = |severity, message: String, object, doubt| Read {
+        object: None,
+        remarks: vec![remark(severity, at, message, object)],
+        doubt,
+    };
+    if (group, kind) == ("gateway.edge", "EdgeGateway") {
         let message =
             "EdgeGateway is the configuration file of the controller, not a resource: pass it with --config-path";
-        (Severity::Warning, message.to_owned(), None)
-    } else if let Some(meant) = known::meant_kind(group, kind) {
+        return of(Severity::Warning, message.to_owned(), None, None);
+    }
+    if let Some(meant) = known::meant_kind(group, kind) {
         let message = format!(
             "kind {kind} of {api_version} is not known: did you mean kind {meant} of {}? As it is, it is not taken",
             meant.api_version()
         );
-        (Severity::Error, message, written_key(meant, namespace, root))
-    } else {
-        let namesake = Kind::ALL.iter().find(|known| known.as_str().eq_ignore_ascii_case(kind));
-        let hint = namesake.map(|known| format!(": did you mean kind {known} of {}?", known.api_version()));
-        let hint = hint.unwrap_or_default();
-        let message = format!("kind {kind} of {api_version} is not known and is left out{hint}");
-        (Severity::Warning, message, None)
-    };
-    Read {
-        object: None,
-        remarks: vec![remark(severity, at, message, object)],
+        return of(Severity::Error, message, written_key(meant, namespace, root), None);
     }
+    if known::is_nobody_elses(group, api_version, kind) {
+        let message = format!("kind {kind} of {api_version} is not known: check apiVersion and kind");
+        return of(Severity::Error, message, None, None);
+    }
+    let namesake = Kind::ALL.iter().find(|known| known.as_str().eq_ignore_ascii_case(kind));
+    let hint = namesake.map(|known| format!(": did you mean kind {known} of {}?", known.api_version()));
+    let hint = hint.unwrap_or_default();
+    let message = format!("kind {kind} of {api_version} is not known and is left out{hint}");
+    let written = |field| root.get("metadata").and_then(|metadata| metadata.get(field)?.text());
+    let foreign = Foreign {
+        group: group.into(),
+        kind: kind.into(),
+        namespace: written("namespace").map_or_else(|| Arc::clone(namespace), Arc::from),
+        name: written("name").unwrap_or_default().into(),
+    };
+    of(Severity::Warning, message, None, Some(About::Foreign(foreign)))
 }
 
 fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Remark>) -> Read {
@@ -249,7 +267,7 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
                 }
                 None => {
                     remarks.push(remark(Severity::Error, at, message, key));
-                    return Read { object: None, remarks };
+                    return refused(remarks);
                 }
             }
         }
@@ -261,7 +279,7 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
             "the field `metadata.name` is missing: give the resource a name",
             None,
         ));
-        return Read { object: None, remarks };
+        return refused(remarks);
     }
     let fault = identity::fault(kind, root, object.metadata());
     if let Some(fault) = fault.or_else(|| targets::fault(kind, root)) {
@@ -270,8 +288,9 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
             fault,
             object: Some(object.key()),
         });
-        return Read { object: None, remarks };
+        return refused(remarks);
     }
+    let doubt = targets::missed(kind, root).map(|why| About::Aimless(object.key(), why.into()));
     remarks.extend(odd.into_inner().into_iter().map(|odd| odd_remark(kind, odd)));
     if !remarks.is_empty() {
         let key = object.key();
@@ -280,6 +299,15 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
     Read {
         object: Some(object),
         remarks,
+        doubt,
+    }
+}
+
+fn refused(remarks: Vec<Remark>) -> Read {
+    Read {
+        object: None,
+        remarks,
+        doubt: None,
     }
 }
 

@@ -13,20 +13,14 @@ use crate::api::Kind;
 
 /// What leads to targets, and the fields of each form.
 const FORMS: [&str; 3] = ["targetRef", "targetRefs", "targetSelectors"];
+/// The group of a reference that names none.
+const GROUP: &str = "gateway.networking.k8s.io";
 const REFERENCE: [&str; 4] = ["group", "kind", "name", "sectionName"];
 const SELECTOR: [&str; 5] = ["group", "kind", "matchLabels", "matchExpressions", "namespaces"];
 
 /// A field of a policy that was most likely meant to say what it is for.
 pub(super) fn fault(kind: Kind, root: &Node<'_>) -> Option<Fault> {
-    let has_targets = matches!(
-        kind,
-        Kind::BackendTrafficPolicy
-            | Kind::ClientTrafficPolicy
-            | Kind::EdgeExtensionPolicy
-            | Kind::EdgePatchPolicy
-            | Kind::SecurityPolicy
-    );
-    if !has_targets {
+    if !has_targets(kind) {
         return None;
     }
     let Some(spec) = root.get("spec") else {
@@ -37,21 +31,64 @@ pub(super) fn fault(kind: Kind, root: &Node<'_>) -> Option<Fault> {
             "targetSelectors" => &SELECTOR,
             _ => &REFERENCE,
         };
-        let written = spec.get(form)?;
-        let single = std::slice::from_ref(written);
-        let (items, is_list) = match &written.data {
-            Data::Seq(items) => (&**items, true),
-            _ => (single, false),
-        };
-        items.iter().enumerate().find_map(|(i, item)| {
-            let path = match is_list {
-                true => format!("spec.{form}[{i}]."),
-                false => format!("spec.{form}."),
-            };
-            slip(kind, item, &path, fields)
-        })
+        let mut items = items(spec.get(form)?, form);
+        items.find_map(|(path, item)| slip(kind, item, &format!("{path}."), fields))
     };
     slip(kind, spec, "spec.", &FORMS).or_else(|| FORMS.into_iter().find_map(in_form))
+}
+
+/// Why a policy is for nothing, or for less than it names, whatever there is: an API server would refuse it. It is
+/// taken where nothing better is known, for it may be for something beside that.
+pub(super) fn missed(kind: Kind, root: &Node<'_>) -> Option<String> {
+    if !has_targets(kind) {
+        return None;
+    }
+    let named = |form: &'static str| {
+        let written = root.get("spec")?.get(form)?;
+        (!matches!(written.data, Data::Null)).then(|| items(written, form).collect::<Vec<_>>())
+    };
+    let selectors = named("targetSelectors").unwrap_or_default();
+    let references: Vec<_> = ["targetRef", "targetRefs"]
+        .into_iter()
+        .filter_map(named)
+        .flatten()
+        .collect();
+    if selectors.is_empty() && references.is_empty() {
+        return Some("it names no target".to_owned());
+    }
+    let odd = references.iter().find(|(_, item)| !is_known(item));
+    odd.map(|(path, _)| format!("{path} names nothing that can be: check its group, kind and name"))
+}
+
+/// Whether a reference names an object of a kind that there is. Whether the policy can be for that is said elsewhere.
+fn is_known(reference: &Node<'_>) -> bool {
+    let text = |field| reference.get(field).and_then(Node::text);
+    let has_name = text("name").is_some_and(|name| !name.is_empty());
+    has_name && text("kind").is_some_and(|kind| Kind::of(text("group").unwrap_or(GROUP), kind).is_some())
+}
+
+fn has_targets(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::BackendTrafficPolicy
+            | Kind::ClientTrafficPolicy
+            | Kind::EdgeExtensionPolicy
+            | Kind::EdgePatchPolicy
+            | Kind::SecurityPolicy
+    )
+}
+
+/// What stands in one of the forms, each with its path: a list, or one alone.
+fn items<'n, 'a>(written: &'n Node<'a>, form: &str) -> impl Iterator<Item = (String, &'n Node<'a>)> {
+    let (items, is_list) = match &written.data {
+        Data::Seq(items) => (&**items, true),
+        _ => (std::slice::from_ref(written), false),
+    };
+    let path = move |i: usize| match is_list {
+        true => format!("spec.{form}[{i}]"),
+        false => format!("spec.{form}"),
+    };
+    items.iter().enumerate().map(move |(i, item)| (path(i), item))
 }
 
 /// A field of a mapping that isn't one of these and nearly is, where that is missing.

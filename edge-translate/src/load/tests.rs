@@ -253,6 +253,36 @@ fn unknown_kinds_are_named() {
         ),
         ("networking.istio.io/v1", "Gateway", "2:7: warning: kind Gateway of"),
         (
+            "gateway.networking.k8s.io/v1",
+            "SecurityPolicy",
+            "error: SecurityPolicy/default/x: kind SecurityPolicy of gateway.networking.k8s.io/v1 is not known: did you mean kind \
+             SecurityPolicy of gateway.edge/v1alpha1?",
+        ),
+        ("gateway.edge", "SecurityPolicy", "error: SecurityPolicy/default/x: "),
+        ("v1", "SecurityPolicy", "error: SecurityPolicy/default/x: "),
+        (
+            "edge.gateway/v1alpha1",
+            "SecurityPolicy",
+            "error: SecurityPolicy/default/x: ",
+        ),
+        (
+            "security.gateway.edge/v1",
+            "SecurityPolicy",
+            "error: SecurityPolicy/default/x: ",
+        ),
+        (
+            "gateway.envoyproxy.io/v1",
+            "SecurityPolicy",
+            "warning: kind SecurityPolicy of",
+        ),
+        (
+            "gateway.edge/v1alpha1",
+            "Policy",
+            "2:7: error: kind Policy of gateway.edge/v1alpha1 is not known: check apiVersion and kind",
+        ),
+        ("v2", "Thing", "error: kind Thing of v2 is not known"),
+        ("v1", "Pod", "warning: kind Pod of v1 is not known and is left out"),
+        (
             "gateway.networking.x-k8s.io/v1alpha1",
             "XBackendTrafficPolicy",
             "2:7: warning",

@@ -130,10 +130,7 @@ fn load_by(by: &dyn Executor, texts: &[Text], limits: &Limits) -> Loaded {
         parts[n].push(part);
     }
     let whole = parts.into_iter().zip(cut).map(|(parts, cut)| {
-        let too_large = cut.err().map(|finding| Loaded {
-            objects: Vec::new(),
-            findings: vec![*finding],
-        });
+        let too_large = cut.err().map(|finding| Loaded::refused("", *finding));
         load::merge(parts.into_iter().chain(too_large))
     });
     load::merge_files(whole)

@@ -1,20 +1,24 @@
-//! The last text of each file that could be read whole, for the next controller.
+//! The last good text of what each file holds, for the next controller.
 //!
 //! While it runs, the table knows what a broken file held before. A controller that begins beside a broken file would
 //! know nothing of that: a route in it would be gone, and a guard would no longer stand before what it guards, though
 //! the proxy that is taken over serves by both. So there is a copy of each file below the state folder, under the path
-//! that it has, which is read where the file itself can't be. A copy is made only where nothing of what is in force
-//! comes from a text before, and only where it is another than the one that is there.
+//! that it has, which is read where the file itself can't be. It says what of the file is in force ([`text`]): where
+//! something in it is broken, its first line tells of which version it is, so that a file that is renamed meanwhile is
+//! known.
 
 use crate::files;
-use edge_files::Stamp;
 use std::{
-    collections::BTreeSet,
-    fs::{self, DirBuilder, File},
-    io::{self, Read as _},
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, DirBuilder},
+    io,
     os::unix::fs::DirBuilderExt as _,
     path::{Component, Path, PathBuf},
 };
+
+mod text;
+
+pub(super) use text::InForce;
 
 /// Copies may hold keys, as their files do.
 const FOLDER_MODE: u32 = 0o700;
@@ -22,26 +26,86 @@ const FILE_MODE: u32 = 0o600;
 /// The folder of copies, beside the status document. Its name is hidden: whoever watches the state folder doesn't read
 /// them.
 const FOLDER: &str = ".kept";
-/// Beside the copies from a watched folder: the device that it was on.
-const DEVICE: &str = ".device";
+/// Beside the copies from a folder: what it lay on.
+const MOUNT: &str = ".device";
+/// How a copy begins, before the version that it is of.
+const HEAD: &str = "# edge-gateway keeps this of version ";
+/// What stands behind the version where nobody knows what else the file held.
+const UNKNOWN: &str = ", which was broken before";
 
 /// The copies.
 #[derive(Clone, Debug)]
 pub struct Kept {
     folder: PathBuf,
+    before: Before,
+}
+
+/// Whether proxies ran before this controller began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// None did: whatever can't be read now was in force nowhere.
+    Nothing,
+    /// Some may serve by what can't be read now.
+    Proxies,
+}
+
+/// A copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Copy {
+    /// The version of the file that it is of, by [`edge_files::Stamp::text_id`]; empty where that isn't known.
+    pub(super) version: String,
+    pub(super) origin: Origin,
+    pub(super) text: String,
+}
+
+/// What is known of what a file held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// All that was ever in force of it.
+    Known,
+    /// It was broken when it was first seen: it may have held more.
+    Unknown,
 }
 
 impl Kept {
     /// Copies below a state folder. There needn't be any.
-    pub fn below_state(state_home: &Path) -> Self {
+    pub fn below_state(state_home: &Path, before: Before) -> Self {
         Self {
             folder: state_home.join(FOLDER),
+            before,
         }
     }
 
-    /// What a file held when it could be read whole.
-    pub(super) fn text(&self, path: &Path) -> Option<String> {
-        fs::read_to_string(self.place(path)).ok()
+    /// Whether proxies ran before.
+    pub(super) fn before(&self) -> Before {
+        self.before
+    }
+
+    /// Whether there are copies at all.
+    pub(super) fn is_there(&self) -> bool {
+        self.folder.is_dir()
+    }
+
+    /// The copy of a file.
+    pub(super) fn copy(&self, path: &Path) -> Option<Copy> {
+        let whole = fs::read_to_string(self.place(path)).ok()?;
+        let headed = whole.strip_prefix(HEAD).and_then(|rest| rest.split_once('\n'));
+        let Some((head, text)) = headed else {
+            return Some(Copy {
+                version: String::new(),
+                origin: Origin::Known,
+                text: whole,
+            });
+        };
+        let (version, origin) = match head.strip_suffix(UNKNOWN) {
+            Some(version) => (version, Origin::Unknown),
+            None => (head, Origin::Known),
+        };
+        Some(Copy {
+            version: version.to_owned(),
+            origin,
+            text: text.to_owned(),
+        })
     }
 
     /// Files below a folder of which there is a copy, under the paths that they have there.
@@ -53,24 +117,25 @@ impl Kept {
         inside.map(|rest| folder.join(rest)).collect()
     }
 
-    /// Copies a file that was read in this version, unless there is the same copy. Does nothing where the file is
-    /// another by now: it will be read again.
-    pub(super) fn keep(&self, path: &Path, stamp: Stamp) -> io::Result<()> {
+    /// Writes the copy of a file, unless there is the same.
+    pub(super) fn keep(&self, path: &Path, copy: &Copy) -> io::Result<()> {
         let place = self.place(path);
-        let (mut file, mut text) = (File::open(path)?, Vec::new());
-        file.read_to_end(&mut text)?;
-        let is_current = Stamp::of(&file.metadata()?) == stamp;
-        if !is_current || fs::read(&place).is_ok_and(|kept| kept == text) {
+        let origin = match copy.origin {
+            Origin::Known => "",
+            Origin::Unknown => UNKNOWN,
+        };
+        let whole = format!("{HEAD}{}{origin}\n{}", copy.version, copy.text);
+        if fs::read(&place).is_ok_and(|kept| kept == whole.as_bytes()) {
             return Ok(());
         }
         self.make_room(&place)?;
-        files::replace(&place, &text, FILE_MODE)
+        files::replace(&place, whole.as_bytes(), FILE_MODE)
     }
 
     /// Forgets all copies but those of these files, and what isn't known of these folders.
     pub(super) fn retain<'a>(&self, files: impl Iterator<Item = &'a Path>, folders: impl Iterator<Item = &'a Path>) {
         let files = files.map(|path| self.place(path));
-        let places: BTreeSet<PathBuf> = files.chain(folders.map(|path| self.place(path).join(DEVICE))).collect();
+        let places: BTreeSet<PathBuf> = files.chain(folders.map(|path| self.place(path).join(MOUNT))).collect();
         for copy in files_below(&self.folder).iter().filter(|copy| !places.contains(*copy)) {
             self.remove(copy);
         }
@@ -91,20 +156,33 @@ impl Kept {
         self.remove(&self.place(path));
     }
 
-    /// The device that a watched folder was on.
-    pub(super) fn device(&self, folder: &Path) -> Option<u64> {
-        let text = fs::read_to_string(self.place(folder).join(DEVICE)).ok()?;
-        text.trim().parse().ok()
+    /// What folders at or below this one lay on.
+    pub(super) fn mounts(&self, folder: &Path) -> BTreeMap<PathBuf, String> {
+        let place = self.place(folder);
+        let all = files_below(&place);
+        let noted = all
+            .iter()
+            .filter(|file| file.file_name().is_some_and(|name| name == MOUNT));
+        let read = noted.filter_map(|file| {
+            let inside = file.parent()?.strip_prefix(&place).ok()?;
+            // Joined with nothing, a path would end with a slash.
+            let path = match inside.as_os_str().is_empty() {
+                true => folder.to_owned(),
+                false => folder.join(inside),
+            };
+            Some((path, fs::read_to_string(file).ok()?.trim().to_owned()))
+        });
+        read.collect()
     }
 
-    /// Notes the device that a watched folder is on.
-    pub(super) fn note_device(&self, folder: &Path, device: u64) -> io::Result<()> {
-        if self.device(folder) == Some(device) {
+    /// Notes what a folder lies on.
+    pub(super) fn note_mount(&self, folder: &Path, mount: &str) -> io::Result<()> {
+        let file = self.place(folder).join(MOUNT);
+        if fs::read_to_string(&file).is_ok_and(|noted| noted.trim() == mount) {
             return Ok(());
         }
-        let file = self.place(folder).join(DEVICE);
         self.make_room(&file)?;
-        files::replace(&file, format!("{device}\n").as_bytes(), FILE_MODE)
+        files::replace(&file, format!("{mount}\n").as_bytes(), FILE_MODE)
     }
 
     /// Where the copy of a file is. A path is taken as it is written: it is a name here.
@@ -159,7 +237,7 @@ impl Kept {
 /// Whether a file is the whole copy of one: what is written in between and beside has other names.
 fn is_copy(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    name != DEVICE.as_bytes() && !name.ends_with(files::PARTIAL.as_bytes())
+    name != MOUNT.as_bytes() && !name.ends_with(files::PARTIAL.as_bytes())
 }
 
 /// All files below a folder.
@@ -193,39 +271,47 @@ mod tests {
     impl Rig {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let kept = Kept::below_state(folder.path());
+            let kept = Kept::below_state(folder.path(), Before::Proxies);
             Self { folder, kept }
         }
 
-        fn write(&self, name: &str, text: &str) -> (PathBuf, Stamp) {
+        fn keep(&self, name: &str, text: &str) -> PathBuf {
             let path = self.folder.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            let stamp = Stamp::of(&fs::metadata(&path).unwrap());
-            (path, stamp)
+            self.kept.keep(&path, &copy(text)).unwrap();
+            path
+        }
+
+        fn text(&self, path: &Path) -> Option<String> {
+            self.kept.copy(path).map(|copy| copy.text)
+        }
+    }
+
+    fn copy(text: &str) -> Copy {
+        Copy {
+            version: "1:2".into(),
+            origin: Origin::Known,
+            text: text.into(),
         }
     }
 
     #[test]
     fn a_copy_is_there_until_its_file_is_forgotten() {
         let rig = Rig::new();
-        let (path, stamp) = rig.write("in/deep/a.yaml", "one");
-        rig.kept.keep(&path, stamp).unwrap();
-        assert_eq!(rig.kept.text(&path).as_deref(), Some("one"));
+        let path = rig.keep("in/deep/a.yaml", "one");
+        assert_eq!(rig.kept.copy(&path), Some(copy("one")));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&rig.kept.place(&path)), 0o600, "it may hold a key");
         assert_eq!(mode(rig.kept.place(&path).parent().unwrap()), 0o700);
         assert_eq!(rig.kept.below(&rig.folder.path().join("in")), [&*path]);
-        let (other, stamp) = rig.write("in/b.yaml", "two");
-        rig.kept.keep(&other, stamp).unwrap();
+        let other = rig.keep("in/b.yaml", "two");
         rig.kept.forget(&path);
-        assert_eq!(rig.kept.text(&path), None);
+        assert_eq!(rig.text(&path), None);
         assert_eq!(rig.kept.below(rig.folder.path()), [&*other]);
-        rig.kept.note_device(rig.folder.path(), 7).unwrap();
+        rig.kept.note_mount(rig.folder.path(), "7").unwrap();
         fs::write(rig.kept.place(&other).with_extension("yaml.partial"), "half").unwrap();
         assert_eq!(rig.kept.below(rig.folder.path()), [&*other], "half a copy is none");
         rig.kept.retain([].into_iter(), [].into_iter());
-        assert_eq!(rig.kept.text(&other), None);
+        assert_eq!(rig.text(&other), None);
         assert_eq!(
             fs::read_dir(&rig.kept.folder).unwrap().count(),
             0,
@@ -234,42 +320,37 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_another_by_now_is_not_taken_for_what_was_read() {
+    fn a_copy_says_what_it_is_of() {
         let rig = Rig::new();
-        let (path, stamp) = rig.write("a.yaml", "one");
-        rig.kept.keep(&path, stamp).unwrap();
-        let (_, other) = rig.write("a.yaml", "two");
-        rig.kept.keep(&path, stamp).unwrap();
-        assert_eq!(rig.kept.text(&path).as_deref(), Some("one"));
-        // Whatever its time says: archives and stores have files of one time.
-        File::open(&path)
-            .unwrap()
-            .set_modified(std::time::SystemTime::UNIX_EPOCH)
-            .unwrap();
-        rig.kept.keep(&path, other).unwrap();
-        assert_eq!(rig.kept.text(&path).as_deref(), Some("one"), "it was touched since");
-        rig.kept.keep(&path, Stamp::of(&fs::metadata(&path).unwrap())).unwrap();
-        assert_eq!(rig.kept.text(&path).as_deref(), Some("two"));
+        let path = rig.keep("a.yaml", "# a comment\none");
+        let unknown = Copy {
+            origin: Origin::Unknown,
+            ..copy("two")
+        };
+        rig.kept.keep(&path, &unknown).unwrap();
+        assert_eq!(rig.kept.copy(&path), Some(unknown));
+        // By a controller that noted nothing of that.
+        fs::write(rig.kept.place(&path), "# a comment\nthree").unwrap();
+        let old = Copy {
+            version: String::new(),
+            ..copy("# a comment\nthree")
+        };
+        assert_eq!(rig.kept.copy(&path), Some(old));
     }
 
     #[test]
     fn a_file_may_become_a_folder_and_a_folder_a_file() {
         let rig = Rig::new();
-        let (file, stamp) = rig.write("a", "one");
-        rig.kept.keep(&file, stamp).unwrap();
-        fs::remove_file(&file).unwrap();
-        let (inside, stamp) = rig.write("a/b/c.yaml", "two");
-        rig.kept.keep(&inside, stamp).unwrap();
-        assert_eq!(rig.kept.text(&inside).as_deref(), Some("two"));
-        fs::remove_dir_all(&file).unwrap();
-        let (file, stamp) = rig.write("a", "three");
-        rig.kept.keep(&file, stamp).unwrap();
-        assert_eq!(rig.kept.text(&file).as_deref(), Some("three"));
+        let file = rig.keep("a", "one");
+        let inside = rig.keep("a/b/c.yaml", "two");
+        assert_eq!(rig.text(&inside).as_deref(), Some("two"));
+        rig.keep("a", "three");
+        assert_eq!(rig.text(&file).as_deref(), Some("three"));
     }
 
     #[test]
     fn paths_never_lead_out_of_the_folder() {
-        let kept = Kept::below_state(Path::new("/state"));
+        let kept = Kept::below_state(Path::new("/state"), Before::Nothing);
         for (path, place) in [
             ("/etc/gw/a.yaml", "/state/.kept/etc/gw/a.yaml"),
             ("/etc/gw/../a.yaml", "/state/.kept/etc/a.yaml"),
@@ -281,13 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn the_device_of_a_folder_is_no_copy() {
+    fn what_a_folder_lies_on_is_no_copy() {
         let rig = Rig::new();
-        let (path, stamp) = rig.write("in/a.yaml", "one");
-        rig.kept.keep(&path, stamp).unwrap();
-        let folder = rig.folder.path().join("in");
-        rig.kept.note_device(&folder, 7).unwrap();
-        assert_eq!(rig.kept.device(&folder), Some(7));
+        let path = rig.keep("in/a.yaml", "one");
+        let (folder, below) = (rig.folder.path().join("in"), rig.folder.path().join("in/sub"));
+        rig.kept.note_mount(&folder, "7").unwrap();
+        rig.kept.note_mount(&below, "8 mounted").unwrap();
+        let mounts = [(folder.clone(), "7".to_owned()), (below, "8 mounted".to_owned())];
+        assert_eq!(rig.kept.mounts(&folder), mounts.into());
         assert_eq!(rig.kept.below(&folder), [path]);
     }
 }

@@ -1,8 +1,8 @@
 //! Reading a file again costs what changed in it.
 //!
 //! A file may hold thousands of documents, and an edit touches one. Documents that are the same as at the last reading
-//! keep their objects, which are then also the same allocations as before. Those with findings are read every time:
-//! what is said about them carries places.
+//! keep their objects, which are then also the same allocations as before. Those with findings or doubts are read
+//! every time: what is said about them carries places.
 
 use edge_translate::load::{Limits, Loaded, LoadedObject, Source, checked_split, load_chunk, merge};
 use std::collections::HashMap;
@@ -26,12 +26,7 @@ impl Parts {
     pub fn load(&mut self, source: &Source<'_>, limits: &Limits) -> Loaded {
         let chunks = match checked_split(source, limits) {
             Ok(chunks) => chunks,
-            Err(finding) => {
-                return Loaded {
-                    objects: Vec::new(),
-                    findings: vec![*finding],
-                };
-            }
+            Err(finding) => return Loaded::refused(source.text, *finding),
         };
         let mut known = HashMap::with_capacity(chunks.len());
         let parts = chunks.iter().map(|chunk| {
@@ -40,7 +35,7 @@ impl Parts {
                 Some(part) => part,
                 None => {
                     let loaded = load_chunk(source, chunk, limits);
-                    if !loaded.findings.is_empty() {
+                    if !loaded.findings.is_empty() || !loaded.doubts.is_empty() {
                         return loaded;
                     }
                     Part {
@@ -68,7 +63,7 @@ impl Part {
         };
         Loaded {
             objects: self.objects.iter().map(moved).collect(),
-            findings: Vec::new(),
+            ..Loaded::default()
         }
     }
 }

@@ -1,28 +1,32 @@
 //! Reading: one look after another at everything that is wanted.
 
 use super::{
-    kept::Kept,
+    kept::{Before, Kept, Origin},
     parts::Parts,
     table::{Table, of_file},
 };
 use crate::{
     error::describe,
     state::{Coverage, SourceLocation},
-    watch::{Removals, Waits, identity},
+    watch::{Found, Removals, Waits, identity},
 };
+use copies::Copies;
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
     Change,
     api::{CustomKind, ObjectKey},
-    load::{Limits, LoadFinding, Loaded, Severity, Source},
+    load::{About, Limits, LoadFinding, Loaded, Source},
 };
+use folders::Folders;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+mod copies;
+mod folders;
 
 /// What is known between looks.
 #[derive(Debug)]
@@ -31,30 +35,17 @@ pub(super) struct Reader {
     /// The version of each file that was read last.
     pub(super) read: BTreeMap<PathBuf, Stamp>,
     parts: BTreeMap<PathBuf, Parts>,
-    /// Watched paths that were folders at the last look that found them, each with its device.
-    folders: BTreeMap<PathBuf, u64>,
+    folders: Folders,
     /// Kinds beside ours that are read.
     custom: Arc<[CustomKind]>,
-    kept: Kept,
-    /// Paths below which nothing can be listed, and of which the copies were read.
-    recalled: BTreeSet<PathBuf>,
-    /// What is to become of copies.
     copies: Copies,
-}
-
-/// What is to become of copies, behind a look.
-#[derive(Debug, Default)]
-struct Copies {
-    /// Files to copy, in the version that was read.
-    due: BTreeMap<PathBuf, Stamp>,
-    /// Files that have another path now.
-    renamed: Vec<(PathBuf, PathBuf)>,
-    /// Files that are gone.
-    gone: BTreeSet<PathBuf>,
-    /// Whether those of a controller before were looked through for what has gone since.
-    are_sorted: bool,
-    /// Whether some of the last ones couldn't be made, which is told once.
-    fail: bool,
+    /// Paths that can't be looked at, and of which the copies were read.
+    recalled: BTreeSet<PathBuf>,
+    /// Files that have been broken for as long as anybody knows, so that nobody knows what they hold.
+    unknown: BTreeSet<PathBuf>,
+    /// Whether all was known at the last look.
+    coverage: Coverage,
+    is_first: bool,
 }
 
 /// What a look found.
@@ -66,27 +57,12 @@ pub(super) struct Look {
     pub(super) places: Vec<(ObjectKey, Option<SourceLocation>)>,
     pub(super) findings: Vec<LoadFinding>,
     pub(super) n_objects: usize,
-    /// Files that held objects and are empty now; whether that is meant is not known yet.
-    pub(super) emptied: BTreeSet<PathBuf>,
+    /// What may not be meant as it is now.
+    pub(super) waiting: Found,
     /// Whether something couldn't be read for a reason that may pass without an event.
     pub(super) is_partial: bool,
+    pub(super) coverage: Coverage,
 }
-
-impl Look {
-    /// A path that isn't there, a file that can't be read and an object that is none hold who knows what.
-    pub(super) fn coverage(&self) -> Coverage {
-        match self.findings.iter().any(|finding| finding.severity == Severity::Error) {
-            true => Coverage::Partial,
-            false => Coverage::Whole,
-        }
-    }
-}
-
-/// Why a folder is taken for gone, and how to say that it is meant.
-const MOVED: &str = "the folder is gone; what it held stays in force until it is back. To remove its objects, remove the files \
-                     from it, or the folder from the configuration";
-const UNMOUNTED: &str = "the folder is empty and on another device than before, as where nothing is mounted; what it held stays in \
-                         force until it is back. If it is meant to be empty, put any file into it";
 
 impl Reader {
     /// Nothing is known yet but the copies of before.
@@ -95,11 +71,16 @@ impl Reader {
             table: Table::default(),
             read: BTreeMap::new(),
             parts: BTreeMap::new(),
-            folders: BTreeMap::new(),
+            folders: Folders::default(),
             custom: Arc::default(),
-            kept,
+            coverage: match kept.before() {
+                Before::Nothing => Coverage::Whole,
+                Before::Proxies => Coverage::Partial,
+            },
+            copies: Copies::new(kept),
             recalled: BTreeSet::new(),
-            copies: Copies::default(),
+            unknown: BTreeSet::new(),
+            is_first: true,
         }
     }
 
@@ -115,19 +96,69 @@ impl Reader {
     /// Lists everything and reads what changed. Takes a thread's time, hence by value: it runs on one of its own.
     pub(super) fn look(mut self, roots: &[PathBuf], waits: &Waits) -> (Self, Look) {
         let mut listing = list_at_rest(roots);
-        self.keep_vanished(roots, &mut listing);
+        if std::mem::replace(&mut self.is_first, false) {
+            self.follow_before(roots, &listing);
+        }
+        let mut folders = std::mem::take(&mut self.folders);
+        folders.follow(roots, &mut listing, |path| self.holds_below(path));
+        self.folders = folders;
         self.recall_unlisted(&listing);
         let listed: BTreeSet<PathBuf> = listing.files.keys().cloned().collect();
         self.follow_renames(&listing, &listed);
-        for path in self.table.vanished(&listed) {
-            if !listing.unreadable.iter().any(|problem| path.starts_with(problem)) {
-                self.table.remove(&path);
-                self.read.remove(&path);
-                self.parts.remove(&path);
-                self.copies.gone.insert(path);
-            }
+        let n_gone = self.remove_vanished(&listing, &listed);
+        let (mut waiting, is_partial) = self.read_changed(&listing, waits);
+        waiting.n_changed += n_gone;
+        let changes = match waits.removals {
+            Removals::ToldOfOne if waiting.n_changed > 1 => self.table.take_changes_but_removals(),
+            Removals::Told | Removals::ToldOfOne => self.table.take_changes(),
+            Removals::Wait => self.table.take_changes_but_removals(),
+        };
+        waiting.has_removals = self.table.has_removals();
+        let regrouped = self.table.take_regrouped();
+        self.copies
+            .make(&self.table, regrouped, &Limits::with_kinds(Arc::clone(&self.custom)));
+        let places = match changes.is_empty() {
+            true => Vec::new(),
+            false => self.table.take_places(),
+        };
+        let mut findings = self.table.findings();
+        findings.extend(listing.problems.iter().map(|(path, problem)| of_file(path, problem)));
+        let n_objects = self.table.n_objects();
+        let coverage = self.judge_coverage(&listing);
+        (
+            self,
+            Look {
+                listing,
+                changes,
+                places,
+                findings,
+                n_objects,
+                waiting,
+                is_partial,
+                coverage,
+            },
+        )
+    }
+
+    /// Forgets files that are gone, and says how many.
+    fn remove_vanished(&mut self, listing: &Listing, listed: &BTreeSet<PathBuf>) -> usize {
+        let is_hidden = |path: &PathBuf| listing.unreadable.iter().any(|problem| path.starts_with(problem));
+        let mut gone = self.table.vanished(listed);
+        gone.retain(|path| !is_hidden(path));
+        for path in &gone {
+            self.table.remove(path);
+            self.read.remove(path);
+            self.parts.remove(path);
+            self.unknown.remove(path);
+            self.copies.note_gone(path.clone());
         }
-        let mut emptied = BTreeSet::new();
+        gone.len()
+    }
+
+    /// Reads files that are others than at the last look. Says what has to be waited for, and whether something
+    /// couldn't be read for a reason that may pass without an event.
+    fn read_changed(&mut self, listing: &Listing, waits: &Waits) -> (Found, bool) {
+        let mut found = Found::default();
         let mut is_partial = listing.is_partial;
         for (path, stamp) in &listing.files {
             if self.read.get(path) == Some(stamp) || waits.is_written(path) {
@@ -138,34 +169,15 @@ impl Reader {
                 self.recall(path);
             }
             if stamp.len == 0 && self.table.holds_something(path) && !waits.empty.contains(path) {
-                emptied.insert(path.clone());
+                found.emptied.insert(path.clone());
                 continue;
             }
-            is_partial |= !self.read(path, *stamp);
+            match self.read(path, *stamp) {
+                true => found.n_changed += 1,
+                false => is_partial = true,
+            }
         }
-        let changes = match waits.removals {
-            Removals::Told => self.table.take_changes(),
-            Removals::Wait => self.table.take_changes_but_removals(),
-        };
-        let places = match changes.is_empty() {
-            true => Vec::new(),
-            false => self.table.take_places(),
-        };
-        let mut findings = self.table.findings();
-        findings.extend(listing.problems.iter().map(|(path, problem)| of_file(path, problem)));
-        let n_objects = self.table.n_objects();
-        (
-            self,
-            Look {
-                listing,
-                changes,
-                places,
-                findings,
-                n_objects,
-                emptied,
-                is_partial,
-            },
-        )
+        (found, is_partial)
     }
 
     /// A file that was renamed is the same file, which counts where it can't be read now.
@@ -190,52 +202,66 @@ impl Reader {
             if let Some(parts) = self.parts.remove(&from) {
                 self.parts.insert(to.clone(), parts);
             }
-            self.copies.renamed.push((from, to.clone()));
+            if self.unknown.remove(&from) {
+                self.unknown.insert(to.clone());
+            }
+            self.copies.rename(&from, to);
         }
     }
 
-    /// A watched folder that is gone is most likely moved, or not mounted: its files aren't taken for removed. Where it
-    /// isn't mounted there is often an empty folder, of another device.
-    fn keep_vanished(&mut self, roots: &[PathBuf], listing: &mut Listing) {
-        self.folders.retain(|folder, _| roots.contains(folder));
+    /// Takes over what a controller before has noted, renames that happened meanwhile included.
+    fn follow_before(&mut self, roots: &[PathBuf], listing: &Listing) {
+        let kept = &self.copies.kept;
+        let mut vanished = Vec::new();
         for root in roots {
-            let is_held = self.holds_below(root);
-            let before = self.folders.get(root).copied();
-            let before = before.or_else(|| self.kept.device(root).filter(|_| is_held));
-            // It may be named by a link, or with dots in it.
-            let is_there = root.canonicalize().is_ok_and(|real| listing.folders.contains(&real));
-            let problem = match (before, fs::metadata(root)) {
-                (_, Ok(now)) if !now.is_dir() => {
-                    self.folders.remove(root);
-                    continue;
-                }
-                (Some(before), Ok(now)) if is_there && is_held && before != now.dev() && is_empty(root) => UNMOUNTED,
-                (_, Ok(now)) if is_there => {
-                    self.folders.insert(root.clone(), now.dev());
-                    continue;
-                }
-                (Some(_), _) if listing.problems.contains_key(root) => MOVED,
-                _ => continue,
-            };
-            self.folders.extend(before.map(|device| (root.clone(), device)));
-            listing.problems.insert(root.clone(), problem.into());
-            listing.unreadable.insert(root.clone());
+            self.folders.recall(kept.mounts(root));
+            let known = kept.below(root).into_iter().chain([root.clone()]);
+            vanished.extend(known.filter(|path| !listing.files.contains_key(path)));
+        }
+        let mut versions: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for path in vanished {
+            if let Some(copy) = kept.copy(&path) {
+                versions.insert(copy.version, path);
+            }
+        }
+        if versions.is_empty() {
+            return;
+        }
+        for (path, stamp) in &listing.files {
+            if let Some(from) = versions.get(&stamp.text_id())
+                && self.copies.of(path).is_none()
+            {
+                self.copies.rename(from, path);
+            }
         }
     }
 
-    /// Whether something below a folder is in force, or was.
-    fn holds_below(&self, folder: &Path) -> bool {
-        self.table.paths().any(|path| path.starts_with(folder)) || !self.kept.below(folder).is_empty()
+    /// Whether something at or below a path is in force, or was.
+    fn holds_below(&self, path: &Path) -> bool {
+        let kept = &self.copies.kept;
+        let is_known = self.table.paths().any(|known| known.starts_with(path));
+        is_known || kept.copy(path).is_some() || !kept.below(path).is_empty()
     }
 
-    /// What lies at or below a path that can't be listed is in force as it was kept, where this controller never saw
+    /// Whether what is in force is all that is there. What is broken and was read before is in force in that form; of a
+    /// path that can't be used and a file that was always broken nobody knows what they hold.
+    fn judge_coverage(&mut self, listing: &Listing) -> Coverage {
+        let mut unusable = listing.problems.keys().filter(|path| !self.holds_below(path));
+        self.coverage = match self.unknown.is_empty() && unusable.next().is_none() {
+            true => Coverage::Whole,
+            false => Coverage::Partial,
+        };
+        self.coverage
+    }
+
+    /// What lies at or below a path that can't be looked at is in force as it was kept, where this controller never saw
     /// it.
     fn recall_unlisted(&mut self, listing: &Listing) {
         self.recalled.retain(|path| listing.unreadable.contains(path));
         for unlisted in &listing.unreadable {
             if self.recalled.insert(unlisted.clone()) {
                 self.recall(unlisted);
-                for path in self.kept.below(unlisted) {
+                for path in self.copies.kept.below(unlisted) {
                     self.recall(&path);
                 }
             }
@@ -247,8 +273,11 @@ impl Reader {
         if self.table.knows(path) {
             return;
         }
-        if let Some(text) = self.kept.text(path) {
-            let loaded = self.parse(path, &text);
+        if let Some(copy) = self.copies.of(path) {
+            if copy.origin == Origin::Unknown {
+                self.unknown.insert(path.to_owned());
+            }
+            let loaded = self.parse(path, &copy.text);
             self.table.load(path, loaded);
         }
     }
@@ -260,49 +289,18 @@ impl Reader {
         parts.load(&source, &Limits::with_kinds(Arc::clone(&self.custom)))
     }
 
-    /// Brings copies in line with what was read. Takes a thread's time, as [`Self::look`] does.
+    /// Writes copies of what was read. Takes a thread's time, as [`Self::look`] does.
     pub(super) fn keep(mut self) -> Self {
-        let Copies {
-            due,
-            renamed,
-            gone,
-            are_sorted,
-            ..
-        } = &mut self.copies;
-        let (due, renamed, gone) = (std::mem::take(due), std::mem::take(renamed), std::mem::take(gone));
-        for (from, to) in &renamed {
-            self.kept.rename(from, to);
+        if !self.copies.write(&self.table, &self.folders.notes()) {
+            // Somebody has removed them: they are made anew, by another look.
+            self.read.clear();
         }
-        for path in gone.iter().filter(|path| !self.table.knows(path)) {
-            self.kept.forget(path);
-        }
-        if !std::mem::replace(are_sorted, true) {
-            let folders = self.folders.keys().map(PathBuf::as_path);
-            self.kept.retain(self.table.paths(), folders);
-        }
-        let mut failure = None;
-        for (path, stamp) in due {
-            match self.kept.keep(&path, stamp) {
-                // It is gone again.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    failure = failure.or(Some(error));
-                    self.copies.due.insert(path, stamp);
-                }
-                Ok(()) => {}
-            }
-        }
-        for (folder, device) in &self.folders {
-            failure = failure.or(self.kept.note_device(folder, *device).err());
-        }
-        if let Some(error) = &failure
-            && !self.copies.fail
-        {
-            let cause = describe(error);
-            tracing::warn!(%cause, "files that can be read can't be kept for a controller that begins beside broken ones");
-        }
-        self.copies.fail = failure.is_some();
         self
+    }
+
+    /// Whether there are copies that couldn't be written.
+    pub(super) fn owes_copies(&self) -> bool {
+        self.copies.are_owed()
     }
 
     /// Reads a file. Says whether that is settled: what can't be read now may be readable later without having changed.
@@ -311,18 +309,7 @@ impl Reader {
         let problem = match usize::try_from(stamp.len) {
             Ok(len) if len <= limits.bytes => match fs::read(path).map(String::from_utf8) {
                 Ok(Ok(text)) => {
-                    let loaded = self.parse(path, &text);
-                    if loaded
-                        .findings
-                        .iter()
-                        .any(|finding| finding.severity == Severity::Error)
-                    {
-                        self.recall(path);
-                    }
-                    if self.table.load(path, loaded) {
-                        self.copies.due.insert(path.to_owned(), stamp);
-                    }
-                    self.read.insert(path.to_owned(), stamp);
+                    self.take(path, stamp, text);
                     return true;
                 }
                 Ok(Err(error)) => {
@@ -348,9 +335,43 @@ impl Reader {
         true
     }
 
+    /// Takes in the text of a file.
+    fn take(&mut self, path: &Path, stamp: Stamp, text: String) {
+        let loaded = self.parse(path, &text);
+        if !loaded.doubts.is_empty() {
+            self.recall(path);
+        }
+        let is_broken = loaded
+            .doubts
+            .iter()
+            .any(|doubt| matches!(doubt.about, About::Broken(_)));
+        let origin = match is_broken {
+            true => self.origin(path),
+            false => {
+                self.unknown.remove(path);
+                Origin::Known
+            }
+        };
+        self.table.load(path, loaded);
+        self.copies.note_read(path, stamp, text, origin);
+        self.read.insert(path.to_owned(), stamp);
+    }
+
     fn fail(&mut self, path: &Path, problem: &str) {
         self.recall(path);
+        self.origin(path);
         self.table.fail(path, problem);
+    }
+
+    /// What is known of a file that is broken. One that came broken while all was known holds nothing that is in force.
+    fn origin(&mut self, path: &Path) -> Origin {
+        if !self.table.knows(path) && self.coverage == Coverage::Partial {
+            self.unknown.insert(path.to_owned());
+        }
+        match self.unknown.contains(path) {
+            true => Origin::Unknown,
+            false => Origin::Known,
+        }
     }
 }
 
@@ -368,7 +389,5 @@ fn list_at_rest(roots: &[PathBuf]) -> Listing {
     }
 }
 
-/// Whether there is nothing at all in a folder.
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
-}
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,11 @@
 //! Three rules:
 //!
 //! * What can't be read changes nothing: objects of a broken document, or of a file that can't be read, stay in force
-//!   in their last good form until the text is whole again or the file is gone. Of a file that was broken before the
-//!   controller began, that is the form in its text of before ([`kept`](super::kept)).
+//!   in their last good form until the text is whole again or the file is gone ([`entry`]). Of a file that was broken
+//!   before the controller began, that is the form in its copy ([`kept`](super::kept)).
 //! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
-//! * Of the same object in two files, the one of the first path in order is in force.
+//! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no longer
+//!   held for another.
 
 use crate::state::SourceLocation;
 use edge_translate::{
@@ -14,11 +15,16 @@ use edge_translate::{
     api::{Object, ObjectKey},
     load::{LoadFinding, Loaded, Severity, in_force_elsewhere},
 };
+use entry::{FileEntry, Form, LoadedEntry};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+mod entry;
+
+pub(super) use entry::Settled;
 
 /// All files and what they hold.
 #[derive(Debug, Default)]
@@ -32,66 +38,29 @@ pub struct Table {
     touched: BTreeSet<ObjectKey>,
     /// Objects that came, went, or stand on another line.
     moved: BTreeSet<ObjectKey>,
+    /// Objects that came in a file since the last look.
+    arrived: BTreeSet<ObjectKey>,
+    /// Objects that went, each with the file that held it last.
+    left: BTreeMap<ObjectKey, Arc<Path>>,
+    regrouped: Regrouped,
 }
 
+/// What became of held objects in a look, beside what their own files say.
 #[derive(Debug, Default)]
-struct FileEntry {
-    objects: BTreeMap<ObjectKey, LoadedEntry>,
-    findings: Vec<LoadFinding>,
-    /// Errors without an object that were there when nothing was missing: they hide nothing.
-    harmless: BTreeSet<String>,
-}
-
-#[derive(Debug)]
-struct LoadedEntry {
-    object: Object,
-    line: usize,
+pub(super) struct Regrouped {
+    /// Objects that a file doesn't hold any more, because they came in another.
+    pub(super) dropped: BTreeMap<Arc<Path>, BTreeSet<ObjectKey>>,
+    /// Files that hold an object of which they have a broken form, each with the files that held it before.
+    pub(super) adopted: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
 }
 
 impl Table {
-    /// A file was read. Says whether all that it has in force now stands in it, and nothing that it held before.
-    pub fn load(&mut self, path: &Path, loaded: Loaded) -> bool {
+    /// A file was read.
+    pub fn load(&mut self, path: &Path, loaded: Loaded) {
         let path: Arc<Path> = path.into();
         let entry = self.files.entry(Arc::clone(&path)).or_default();
-        let mut new: BTreeMap<ObjectKey, LoadedEntry> = BTreeMap::new();
-        for found in loaded.objects {
-            new.insert(
-                found.object.key(),
-                LoadedEntry {
-                    object: found.object,
-                    line: found.line,
-                },
-            );
-        }
-        let missing: Vec<ObjectKey> = entry
-            .objects
-            .keys()
-            .filter(|key| !new.contains_key(*key))
-            .cloned()
-            .collect();
-        let broken: BTreeSet<ObjectKey> = errors(&loaded.findings).filter_map(|f| f.object.clone()).collect();
-        let nameless: BTreeSet<String> = errors(&loaded.findings)
-            .filter(|f| f.object.is_none())
-            .map(|f| f.message.clone())
-            .collect();
-        // A document that is so broken that its object can't be told may be any of the missing ones.
-        let is_hiding = !missing.is_empty() && nameless.iter().any(|message| !entry.harmless.contains(message));
-        let mut is_whole = true;
-        for key in missing {
-            if (is_hiding || broken.contains(&key))
-                && let Some(held) = entry.objects.remove(&key)
-            {
-                new.insert(key, held);
-                is_whole = false;
-            }
-        }
-        if !is_hiding {
-            entry.harmless = nameless;
-        }
-        entry.findings = loaded.findings;
-        let old = std::mem::replace(&mut entry.objects, new);
+        let old = entry.take(&path, loaded);
         self.reindex(&path, old);
-        is_whole
     }
 
     /// A file is there but can't be read: what it held stays.
@@ -149,6 +118,7 @@ impl Table {
                 None => {
                     self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
                     self.touched.insert(key.clone());
+                    self.arrived.insert(key.clone());
                 }
             }
         }
@@ -163,6 +133,7 @@ impl Table {
                 }
             }
             self.moved.insert(key.clone());
+            self.left.insert(key.clone(), Arc::clone(path));
             self.touched.insert(key);
         }
     }
@@ -172,6 +143,7 @@ impl Table {
         let (mut changes, gone) = self.take_touched();
         for key in gone {
             self.published.remove(&key);
+            self.left.remove(&key);
             changes.push(Change::Remove(key));
         }
         changes
@@ -184,8 +156,15 @@ impl Table {
         changes
     }
 
+    /// Whether something is gone and wasn't told yet.
+    pub(super) fn has_removals(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
     /// What is to be told, and what is gone of what was told.
     fn take_touched(&mut self) -> (Vec<Change>, Vec<ObjectKey>) {
+        self.drop_held();
+        self.adopt_broken();
         let (mut changes, mut gone) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut self.touched) {
             let winner = self.holders.get(&key).and_then(BTreeSet::first);
@@ -199,10 +178,82 @@ impl Table {
                     self.published.insert(key, object.clone());
                 }
                 None if self.published.contains_key(&key) => gone.push(key),
-                None => {}
+                None => drop(self.left.remove(&key)),
             }
         }
         (changes, gone)
+    }
+
+    /// What is held for a broken file, and has come in another, stands there now.
+    fn drop_held(&mut self) {
+        for key in std::mem::take(&mut self.arrived) {
+            let Some(holders) = self.holders.get_mut(&key).filter(|holders| holders.len() > 1) else {
+                continue;
+            };
+            let is_held = |path: &Arc<Path>| {
+                let held = self.files.get(path).and_then(|entry| entry.objects.get(&key));
+                held.is_some_and(|held| held.form == Form::Held)
+            };
+            let (held, read): (BTreeSet<_>, BTreeSet<_>) = holders.iter().cloned().partition(is_held);
+            // Nothing was known before, so that nobody knows what came.
+            if read.is_empty() || self.published.is_empty() {
+                continue;
+            }
+            *holders = read;
+            for path in held {
+                if let Some(entry) = self.files.get_mut(&path) {
+                    entry.objects.remove(&key);
+                }
+                self.regrouped.dropped.entry(path).or_default().insert(key.clone());
+            }
+            self.moved.insert(key.clone());
+            self.touched.insert(key);
+        }
+    }
+
+    /// What went from one file and stands broken in another is held there.
+    fn adopt_broken(&mut self) {
+        let left = std::mem::take(&mut self.left);
+        let gone = left.into_iter().filter(|(key, _)| !self.holders.contains_key(key));
+        for (key, from) in gone.collect::<Vec<_>>() {
+            let named = |entry: &FileEntry| Some(entry.doubts.iter().find(|doubt| doubt.names(&key))?.line);
+            let adopter = self
+                .files
+                .iter_mut()
+                .find_map(|(path, entry)| Some((path, named(entry)?, entry)));
+            let (Some((path, line, entry)), Some(object)) = (adopter, self.published.get(&key)) else {
+                // It may still come.
+                self.left.insert(key, from);
+                continue;
+            };
+            let was = LoadedEntry {
+                object: object.clone(),
+                line,
+                form: Form::Held,
+            };
+            entry.hold(key.clone(), was);
+            self.regrouped.adopted.entry(Arc::clone(path)).or_default().insert(from);
+            self.holders.entry(key).or_default().insert(Arc::clone(path));
+        }
+    }
+
+    /// What became of held objects since the last call.
+    pub(super) fn take_regrouped(&mut self) -> Regrouped {
+        std::mem::take(&mut self.regrouped)
+    }
+
+    /// What is in force of a file though it doesn't stand in it.
+    pub(super) fn held(&self, path: &Path) -> BTreeSet<ObjectKey> {
+        let entry = self.files.get(path);
+        entry.into_iter().flat_map(FileEntry::held).cloned().collect()
+    }
+
+    /// What is doubtful in a file and hides nothing.
+    pub(super) fn settled(&self, path: &Path) -> Settled {
+        self.files
+            .get(path)
+            .map(|entry| entry.settled().clone())
+            .unwrap_or_default()
     }
 
     /// Where the objects are that came, went, or stand on another line since the last call.
@@ -275,10 +326,6 @@ pub fn of_file(path: &Path, problem: &str) -> LoadFinding {
         object: None,
         message: problem.to_owned(),
     }
-}
-
-fn errors(findings: &[LoadFinding]) -> impl Iterator<Item = &LoadFinding> {
-    findings.iter().filter(|finding| finding.severity == Severity::Error)
 }
 
 #[cfg(test)]

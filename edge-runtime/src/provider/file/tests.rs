@@ -1,6 +1,6 @@
 //! The provider against a real folder.
 
-use super::*;
+use super::{kept::Before, *};
 use crate::{
     state::Coverage,
     task::Task,
@@ -55,7 +55,7 @@ impl Rig {
         });
         let (sender, world) = mpsc::channel(16);
         let (found, findings) = watch::channel(Findings::default());
-        let kept = Kept::below_state(state.path());
+        let kept = Kept::below_state(state.path(), Before::Proxies);
         let task = Task::spawn("files", |stop| run(receiver, kept, sender, found, stop));
         let mut rig = Self {
             folder,
@@ -107,14 +107,15 @@ impl Rig {
     }
 
     fn kept(&self) -> Kept {
-        Kept::below_state(self.state.path())
+        Kept::below_state(self.state.path(), Before::Proxies)
     }
 
     /// Waits until of these files, and of no others, there are copies of what they hold.
     async fn expect_kept(&self, names: &[&str]) {
         let files: Vec<PathBuf> = names.iter().map(|name| self.path(name)).collect();
         let is_kept = || {
-            let is_same = |file: &PathBuf| self.kept().text(file) == fs::read_to_string(file).ok();
+            let is_same =
+                |file: &PathBuf| self.kept().copy(file).map(|copy| copy.text) == fs::read_to_string(file).ok();
             self.kept().below(self.folder.path()) == files && files.iter().all(is_same)
         };
         let waited = time::timeout(Duration::from_secs(10), async {
@@ -338,7 +339,7 @@ async fn what_is_broken_before_the_start_counts_as_it_was_when_it_could_be_read(
         })
         .await;
     rig.expect(&["a", "b", "b2", "c"]).await;
-    assert_eq!(rig.coverage, Some(Coverage::Partial));
+    assert_eq!(rig.coverage, Some(Coverage::Whole), "all that was in force is");
     rig.expect_finding("a.yaml:").await;
     rig.expect_finding("c.yaml:1:1: error: it is no UTF-8 text").await;
     // Not by what it held when it was broken, and not by what is gone.
@@ -382,7 +383,7 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
         ..Waits::default()
     };
     write("a.yaml", &service("guard"));
-    let reader = Reader::new(Kept::below_state(folder.path()));
+    let reader = Reader::new(Kept::below_state(folder.path(), Before::Proxies));
     let (reader, look) = reader.look(&roots, &Waits::default());
     assert_eq!(look.changes.len(), 1);
     // A checkout removes it here, is looked at, and brings it there.
@@ -457,24 +458,13 @@ async fn an_empty_folder_of_another_device_is_taken_for_one_that_is_not_mounted(
     let mut rig = rig
         .restart(|folder| {
             fs::remove_file(folder.join("a.yaml")).unwrap();
-            kept.note_device(folder, u64::MAX).unwrap();
+            kept.note_mount(folder, &u64::MAX.to_string()).unwrap();
         })
         .await;
-    rig.expect_finding("the folder is empty and on another device than before")
-        .await;
+    rig.expect_finding("it is on another device or mount than before").await;
     rig.expect(&["a"]).await;
-    assert_eq!(rig.coverage, Some(Coverage::Partial));
-    rig.write("README", "Nothing is to be here.\n");
+    rig.write("none.yaml", "# Nothing is to be here.\n");
     rig.expect(&[]).await;
-    // Of one that held nothing, nothing is missing.
-    let kept = rig.kept();
-    let rig = rig
-        .restart(|folder| {
-            fs::remove_file(folder.join("README")).unwrap();
-            kept.note_device(folder, u64::MAX).unwrap();
-        })
-        .await;
-    assert_eq!(rig.coverage, Some(Coverage::Whole));
 }
 
 #[test]
@@ -485,7 +475,7 @@ fn a_file_that_cannot_be_kept_holds_up_no_other() {
     for (name, service_name) in [(&*long, "a"), ("z.yaml", "z")] {
         fs::write(folder.path().join(name), service(service_name)).unwrap();
     }
-    let kept = Kept::below_state(folder.path());
+    let kept = Kept::below_state(folder.path(), Before::Proxies);
     let (reader, _) = Reader::new(kept.clone()).look(&[folder.path().to_owned()], &Waits::default());
     let _ = reader.keep();
     assert_eq!(kept.below(folder.path()), [folder.path().join("z.yaml")]);
@@ -555,7 +545,7 @@ fn what_could_not_be_read_is_tried_again() {
     // Reading the beginning of one's own memory is an error of the device.
     symlink("/proc/self/mem", folder.path().join("a.yaml")).unwrap();
     let roots = [folder.path().to_owned()];
-    let (reader, look) = Reader::new(Kept::below_state(folder.path())).look(&roots, &Waits::default());
+    let (reader, look) = Reader::new(Kept::below_state(folder.path(), Before::Proxies)).look(&roots, &Waits::default());
     assert!(
         look.findings[0].message.contains("it can't be read"),
         "{:?}",

@@ -192,3 +192,150 @@ fn files_together_mean_what_they_mean_offline() {
     assert_eq!(table.findings(), offline.findings);
     assert_eq!(offline.findings.len(), 4);
 }
+
+/// A policy that keeps everybody out, with something in its place.
+fn guard(was: &str, is: &str) -> String {
+    let text = "apiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\nmetadata: {name: guard, namespace: default}\nspec:\n  \
+                targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}]\n  authorization: {defaultAction: \
+                Deny}\n---\n";
+    assert!(text.contains(was), "{was}");
+    text.replace(was, is)
+}
+
+#[test]
+fn no_slip_removes_a_guard() {
+    let slips = [
+        ("name: guard", "name: Guard"),
+        ("name: guard", "name: guard_1"),
+        ("namespace: default", "namespace: Default"),
+        (
+            "guard, namespace: default}\nspec:\n  targetRefs",
+            "guard2}\nspec:\n  tragetRefs",
+        ),
+        (
+            "SecurityPolicy\nmetadata: {name: guard",
+            "SecurityPolcy\nmetadata: {name: guard2",
+        ),
+        ("apiVersion: gateway.edge/v1alpha1\n", ""),
+        ("gateway.edge/v1alpha1", "gateway.networking.k8s.io/v1"),
+        ("gateway.edge/v1alpha1", "v1alpha1"),
+        ("gateway.edge/v1alpha1", "v1"),
+        ("gateway.edge/v1alpha1", "gateway.edge"),
+        ("gateway.edge/v1alpha1", "security.gateway.edge/v1alpha1"),
+        ("gateway.edge/v1alpha1", "edge.gateway/v1alpha1"),
+        ("gateway.edge/v1alpha1", "policies.example.com/v1alpha1"),
+        ("SecurityPolicy", "SecurityPolicies"),
+        ("SecurityPolicy", "Policy"),
+        ("SecurityPolicy", "EdgeSecurityPolicy"),
+        ("SecurityPolicy", "{{ .kind }}"),
+        ("targetRefs", "targetReferences"),
+        ("targetRefs", "targets"),
+        ("targetRefs", "target"),
+        ("kind: HTTPRoute", "kind: HttpRoute"),
+        ("kind: HTTPRoute", "kind: HTTPRoutes"),
+        (", name: r", ""),
+    ];
+    for (was, is) in slips {
+        let mut world = World::new();
+        assert_eq!(world.write("g", &guard("", "")), ["+SecurityPolicy/default/guard"]);
+        let slip = guard(was, is);
+        assert_eq!(world.write("g", &slip), [""; 0], "{slip}");
+        let findings = world.findings();
+        assert!(
+            findings.iter().any(|line| line.contains("error")),
+            "{slip}: {findings:?}"
+        );
+        assert_eq!(world.write("g", &(slip.clone() + &service("s", 1))), ["+s:1"], "{slip}");
+        assert_eq!(world.write("g", &service("s", 1)), ["-guard"], "{slip}");
+    }
+}
+
+#[test]
+fn a_guard_that_breaks_as_another_document_always_was_is_held() {
+    let broken = "kind: Service\nmetadata: {name: x}\n---\n";
+    let mut world = World::new();
+    world.write("g", &(broken.to_owned() + &guard("", "")));
+    let slip = guard("apiVersion: gateway.edge/v1alpha1\n", "");
+    assert_eq!(world.write("g", &(broken.to_owned() + &slip)), [""; 0]);
+    assert_eq!(world.write("g", broken), ["-guard"]);
+    let mut world = World::new();
+    world.write("g", &(slip.clone() + &service("s", 1)));
+    assert_eq!(
+        world.write("g", &(slip.clone() + &slip)),
+        [""; 0],
+        "one more of the same"
+    );
+    assert_eq!(world.write("g", &slip), ["-s"]);
+}
+
+#[test]
+fn what_others_read_holds_its_namesakes_alone() {
+    let other = |kind: &str, name: &str, spec: u8| {
+        format!("apiVersion: example.com/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n---\n")
+    };
+    let mut world = World::new();
+    world.write("g", &(service("a", 1) + &other("Teapot", "a", 1)));
+    assert_eq!(
+        world.write("g", &other("Teapot", "a", 2)),
+        ["-a"],
+        "it was there before"
+    );
+    world.write("g", &service("a", 1));
+    assert_eq!(world.write("g", &other("Teapot", "b", 1)), ["-a"], "it is another");
+    world.write("g", &service("a", 1));
+    assert_eq!(world.write("g", &other("Teapot", "a", 1)), [""; 0]);
+    let findings = world.findings();
+    assert!(
+        findings
+            .iter()
+            .any(|line| line.contains("save the file without it once")),
+        "{findings:?}"
+    );
+    assert_eq!(world.write("g", ""), ["-a"]);
+}
+
+#[test]
+fn a_policy_that_was_always_for_nothing_follows_its_text() {
+    let mut world = World::new();
+    let aimless = guard("targetRefs", "targets");
+    assert_eq!(world.write("g", &aimless), ["+SecurityPolicy/default/guard"]);
+    let edited = aimless.replace("Deny", "Allow");
+    assert_eq!(world.write("g", &edited), ["+SecurityPolicy/default/guard"]);
+}
+
+#[test]
+fn what_is_held_for_a_file_and_comes_in_another_stands_there() {
+    let torn = "kind: [\n---\n";
+    for to in ["b", "0"] {
+        let mut world = World::new();
+        world.write("a", &(service("r", 1) + &service("guard", 1)));
+        world.0.load(
+            Path::new("a"),
+            load(&Source { name: "a", text: torn }, &Limits::default()),
+        );
+        let text = service("guard", 2);
+        assert_eq!(world.write(to, &text), ["+guard:2"]);
+        assert!(
+            world.findings().iter().all(|line| !line.contains("in force")),
+            "{:?}",
+            world.findings()
+        );
+        assert_eq!(world.delete(to), ["-guard"]);
+    }
+    // What stood in both before is no move.
+    let mut world = World::new();
+    world.write("a", &service("guard", 1));
+    world.write("b", &service("guard", 2));
+    assert_eq!(world.write("a", torn), [""; 0]);
+}
+
+#[test]
+fn what_moves_to_another_file_and_breaks_on_the_way_is_held_there() {
+    let mut world = World::new();
+    world.write("a", &(service("r", 1) + &service("guard", 1)));
+    let broken = service("guard", 1).replace("80", "x").replace("port: 1", "port: x");
+    assert_eq!(world.write("b", &broken), [""; 0]);
+    assert_eq!(world.write("a", &service("r", 1)), [""; 0]);
+    assert_eq!(world.write("b", &service("guard", 3)), ["+guard:3"]);
+    assert_eq!(world.delete("b"), ["-guard"]);
+}

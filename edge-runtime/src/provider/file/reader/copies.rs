@@ -1,0 +1,179 @@
+//! What becomes of copies: collected while files are read, and written behind that, for nobody waits for them.
+
+use crate::error::describe;
+use crate::provider::file::{
+    kept::{Copy, InForce, Kept, Origin},
+    table::{Regrouped, Table},
+};
+use edge_files::Stamp;
+use edge_translate::load::Limits;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+/// The copies, and what is to become of them.
+#[derive(Debug)]
+pub(super) struct Copies {
+    pub(super) kept: Kept,
+    /// Texts that were read in this look.
+    read: BTreeMap<PathBuf, Version>,
+    /// Copies that aren't written yet.
+    due: BTreeMap<PathBuf, Copy>,
+    /// Files that are gone.
+    gone: BTreeSet<PathBuf>,
+    /// Whether those of a controller before were looked through for what has gone since.
+    are_sorted: bool,
+    /// The first that couldn't be written last, which is told once.
+    failed: Option<PathBuf>,
+}
+
+/// A version of a file.
+#[derive(Debug)]
+struct Version {
+    stamp: Stamp,
+    text: String,
+    origin: Origin,
+}
+
+impl Copies {
+    pub(super) fn new(kept: Kept) -> Self {
+        Self {
+            kept,
+            read: BTreeMap::new(),
+            due: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            are_sorted: false,
+            failed: None,
+        }
+    }
+
+    /// A file was read.
+    pub(super) fn note_read(&mut self, path: &Path, stamp: Stamp, text: String, origin: Origin) {
+        let version = Version { stamp, text, origin };
+        self.read.insert(path.to_owned(), version);
+    }
+
+    /// A file has another path now, and its copy with it.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) {
+        if let Some(copy) = self.due.remove(from) {
+            self.due.insert(to.to_owned(), copy);
+        }
+        self.kept.rename(from, to);
+    }
+
+    /// A file is gone.
+    pub(super) fn note_gone(&mut self, path: PathBuf) {
+        self.due.remove(&path);
+        self.gone.insert(path);
+    }
+
+    /// The copy of a file, written or not.
+    pub(super) fn of(&self, path: &Path) -> Option<Copy> {
+        self.due.get(path).cloned().or_else(|| self.kept.copy(path))
+    }
+
+    /// Makes copies of what was read since the last call, by what is in force of it now.
+    pub(super) fn make(&mut self, table: &Table, mut regrouped: Regrouped, limits: &Limits) {
+        let mut made = Vec::new();
+        for (path, version) in std::mem::take(&mut self.read) {
+            let head = (version.stamp.text_id(), version.origin);
+            made.push((
+                self.copy_of(&path, &version.text, head, table, &mut regrouped, limits),
+                path,
+            ));
+        }
+        let others: BTreeSet<_> = regrouped
+            .dropped
+            .keys()
+            .chain(regrouped.adopted.keys())
+            .cloned()
+            .collect();
+        for path in others {
+            if let Some(Copy { version, origin, text }) = self.of(&path) {
+                let head = (version, origin);
+                made.push((
+                    self.copy_of(&path, &text, head, table, &mut regrouped, limits),
+                    path.to_path_buf(),
+                ));
+            }
+        }
+        self.due.extend(made.into_iter().map(|(copy, path)| (path, copy)));
+    }
+
+    fn copy_of(
+        &self,
+        path: &Path,
+        text: &str,
+        (version, origin): (String, Origin),
+        table: &Table,
+        regrouped: &mut Regrouped,
+        limits: &Limits,
+    ) -> Copy {
+        let held = table.held(path);
+        let others = regrouped.adopted.remove(path).unwrap_or_default();
+        let others = others.iter().map(|other| &**other);
+        let before = match held.is_empty() {
+            true => Vec::new(),
+            false => std::iter::once(path)
+                .chain(others)
+                .filter_map(|path| Some(self.of(path)?.text))
+                .collect(),
+        };
+        let in_force = InForce {
+            text,
+            before: &before,
+            held,
+            dropped: regrouped.dropped.remove(path).unwrap_or_default(),
+            settled: table.settled(path),
+        };
+        let text = in_force.copy(limits);
+        Copy { version, origin, text }
+    }
+
+    /// Whether some couldn't be written, so that it has to be tried again.
+    pub(super) fn are_owed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Writes what is to be written, and forgets what is gone. Takes a thread's time. Says whether all those of before
+    /// are there.
+    pub(super) fn write(&mut self, table: &Table, folders: &BTreeMap<PathBuf, String>) -> bool {
+        let are_there = !self.are_sorted || self.kept.is_there() || table.paths().next().is_none();
+        for path in std::mem::take(&mut self.gone) {
+            if !table.knows(&path) {
+                self.kept.forget(&path);
+            }
+        }
+        if !std::mem::replace(&mut self.are_sorted, true) {
+            self.kept.retain(table.paths(), folders.keys().map(PathBuf::as_path));
+        }
+        let mut failure = None;
+        for (path, copy) in std::mem::take(&mut self.due) {
+            if let Err(error) = self.kept.keep(&path, &copy) {
+                failure.get_or_insert((path.clone(), error));
+                self.due.insert(path, copy);
+            }
+        }
+        for (folder, mount) in folders {
+            if let Err(error) = self.kept.note_mount(folder, mount) {
+                failure.get_or_insert((folder.clone(), error));
+            }
+        }
+        match (&self.failed, &failure) {
+            (None, Some((path, error))) => {
+                let (file, cause) = (path.display(), describe(error));
+                tracing::warn!(
+                    %file, %cause,
+                    "files that can be read can't be kept for a controller that begins beside broken ones; it is tried again"
+                );
+            }
+            (Some(_), None) => {
+                tracing::info!("all files are kept again for a controller that begins beside broken ones")
+            }
+            _ => {}
+        }
+        self.failed = failure.map(|(path, _)| path);
+        are_there
+    }
+}
