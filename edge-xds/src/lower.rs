@@ -32,6 +32,7 @@ mod manager;
 mod matches;
 mod metadata;
 mod mutation;
+mod networks;
 mod oauth2;
 mod quic;
 mod rewrite;

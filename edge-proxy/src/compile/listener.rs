@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::config::core::v3::socket_address::{PortSpecifier, Pr
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{
-    AdditionalAddress, Filter, FilterChain as ProtoChain, FilterChainMatch, Listener as ProtoListener,
+    AdditionalAddress, Filter, FilterChain as ProtoChain, Listener as ProtoListener,
     ListenerFilter as ProtoListenerFilter, UdpListenerConfig,
 };
 use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3::ProxyProtocol as ProtoProxyProtocol;
@@ -38,13 +38,17 @@ use crate::config::access::AccessRules;
 use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::listener::{
-    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource,
-    SocketProtocol, log_clusters,
+    DualStack, FilterChain, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource, SocketProtocol,
+    log_clusters,
 };
 use crate::config::socket::SocketOptions;
 use crate::config::stream::UdpProxy;
 use crate::config::timeouts::UNTIL_SERVED;
 use crate::stats::ListenerStats;
+
+mod matching;
+
+use matching::Taken;
 
 /// A listener without its secrets.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ pub struct ListenerSpec {
 #[derive(Debug)]
 struct ChainSpec {
     name: Arc<str>,
-    server_names: Vec<String>,
+    taken: Taken,
     tls: Option<DownstreamTlsSpec>,
     handshake_timeout: Duration,
     network: Network,
@@ -143,7 +147,7 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
         bypass_overload: *bypass_overload_manager || *ignore_global_conn_limit,
         stats: context.scopes.listener(&label),
     };
-    spec.index(|_| Ok(Arc::new(())), at)?;
+    matching::index(&spec.chains, |_| Ok(Arc::new(())), at)?;
     Ok(spec)
 }
 
@@ -182,7 +186,7 @@ fn connections(
     }
     let needs_name = chains
         .iter()
-        .any(|chain| !chain.server_names.is_empty() || matches!(chain.network, Network::Passthrough(_)));
+        .any(|chain| !chain.taken.server_names.is_empty() || matches!(chain.network, Network::Passthrough(_)));
     Ok(Serves {
         chains,
         proxy_protocol: before.proxy_protocol,
@@ -331,7 +335,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     }
     let taken = match filter_chain_match {
         None => Taken::default(),
-        Some(message) => taken(&at.field("filter_chain_match"), message)?,
+        Some(message) => matching::taken(&at.field("filter_chain_match"), message)?,
     };
     let at_filters = at.field("filters");
     let Some((last, before)) = filters.split_last() else {
@@ -370,7 +374,7 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     };
     Ok(ChainSpec {
         name: name.as_str().into(),
-        server_names: taken.server_names,
+        taken,
         tls,
         handshake_timeout: timeout.unwrap_or(UNTIL_SERVED),
         network,
@@ -426,33 +430,6 @@ fn network(context: &mut Context, at: &At<'_>, filter: &Filter, named_at: Option
     http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))
 }
 
-/// Which connections a chain takes.
-#[derive(Default)]
-struct Taken {
-    /// Those with one of these server names, in lower case; none: whatever no other chain takes.
-    server_names: Vec<String>,
-    /// Only those that speak TLS. A chain that opens TLS needs no such word: a handshake fails by itself.
-    only_tls: bool,
-}
-
-fn taken(at: &At<'_>, message: &FilterChainMatch) -> Result<Taken, Rejection> {
-    fields!(at, message => FilterChainMatch {
-        server_names, transport_protocol;
-        ignore;
-        refuse destination_port, prefix_ranges, address_suffix, suffix_len, direct_source_prefix_ranges, source_type,
-               source_prefix_ranges, source_ports, application_protocols
-    });
-    let only_tls = match transport_protocol.as_str() {
-        "" => !server_names.is_empty(),
-        "tls" => true,
-        _ => return Err(at.unsupported("transport_protocol")),
-    };
-    Ok(Taken {
-        server_names: server_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
-        only_tls,
-    })
-}
-
 impl ListenerSpec {
     /// The route tables that must be there before the listener serves.
     pub fn route_tables(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -494,7 +471,8 @@ impl ListenerSpec {
     pub fn finish(&self, secrets: &Secrets, previous: Option<&Listener>) -> Result<Listener, Rejection> {
         let known = previous.map(|listener| listener.chains.all()).unwrap_or_default();
         let at = At::root();
-        let chains = self.index(
+        let chains = matching::index(
+            &self.chains,
             |chain| {
                 let (mut fingerprint, mut transport) = (chain.fingerprint, chain.transport);
                 let mut settings = chain.fingerprint;
@@ -537,11 +515,7 @@ impl ListenerSpec {
         Ok(Listener {
             name: self.name.clone(),
             addresses: self.addresses.clone(),
-            chains: FilterChains {
-                exact: chains.exact,
-                wildcard: chains.wildcard,
-                default: chains.default,
-            },
+            chains,
             udp: self.udp.clone(),
             proxy_protocol: self.proxy_protocol.clone(),
             unmatched_logs: self.unmatched_logs.clone(),
@@ -552,48 +526,4 @@ impl ListenerSpec {
             stats: self.stats.clone(),
         })
     }
-
-    /// Files chains under their server names; two chains with one name are an error.
-    fn index<T>(
-        &self,
-        mut make: impl FnMut(&ChainSpec) -> Result<Arc<T>, Rejection>,
-        at: &At<'_>,
-    ) -> Result<Indexed<T>, Rejection> {
-        let mut indexed = Indexed {
-            exact: Default::default(),
-            wildcard: Default::default(),
-            default: None,
-        };
-        let mut fallback = None;
-        for (index, spec) in self.chains.iter().enumerate() {
-            let list = at.field("filter_chains");
-            let at = list.index(index);
-            let chain = make(spec)?;
-            if spec.is_default {
-                fallback = Some(chain);
-                continue;
-            }
-            let taken = |name: &str| at.error(format!("server name {name:?} is already taken by another chain"));
-            if spec.server_names.is_empty() && indexed.default.replace(chain.clone()).is_some() {
-                return Err(at.error("more than one chain without server names"));
-            }
-            for name in &spec.server_names {
-                let previous = match name.strip_prefix('*') {
-                    Some(suffix) => indexed.wildcard.insert(suffix.into(), chain.clone()),
-                    None => indexed.exact.insert(name.as_str().into(), chain.clone()),
-                };
-                if previous.is_some() {
-                    return Err(taken(name));
-                }
-            }
-        }
-        indexed.default = indexed.default.or(fallback);
-        Ok(indexed)
-    }
-}
-
-struct Indexed<T> {
-    exact: rustc_hash::FxHashMap<Box<str>, Arc<T>>,
-    wildcard: rustc_hash::FxHashMap<Box<str>, Arc<T>>,
-    default: Option<Arc<T>>,
 }

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::listener::v3::Listener;
@@ -124,7 +126,9 @@ fn a_generated_listener_is_understood() {
     let mut context = context();
     let spec = listener::listener(&mut context, &message(LISTENER)).expect("supported");
     let listener = spec.finish(&Secrets::new(), None).expect("no secrets needed");
-    let chain = listener.chain_for(Some("any.example.com")).expect("default chain");
+    let chain = listener
+        .chain_for(Some("any.example.com"), Ipv4Addr::LOCALHOST.into())
+        .expect("default chain");
     let http = chain.network.http().expect("speaks HTTP");
     assert!(chain.tls.is_none() && http.client_address.use_remote_address);
     assert_eq!(http.path.escaped_slashes, EscapedSlashes::UnescapeAndRedirect);
@@ -139,7 +143,12 @@ fn a_generated_listener_is_understood() {
         .finish(&Secrets::new(), Some(&listener))
         .expect("no secrets needed");
     assert!(
-        Arc::ptr_eq(chain, again.chain_for(None).expect("default chain")),
+        Arc::ptr_eq(
+            chain,
+            again
+                .chain_for(None, Ipv4Addr::LOCALHOST.into())
+                .expect("default chain")
+        ),
         "an unchanged chain stays"
     );
 }

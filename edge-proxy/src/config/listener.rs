@@ -1,6 +1,6 @@
 //! Listeners, filter chains and the HTTP connection manager's settings.
 //!
-//! What: where to accept, which chain serves a connection by its server name, and how HTTP behaves on it.
+//! What: where to accept, which chain serves a connection, and how HTTP behaves on it.
 //! Deliberately absent: network filters other than HTTP and TCP proxies (the compiler rejects them by name) and the
 //! listening sockets themselves, which [`crate::shared`] hands to the workers.
 
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use rustc_hash::FxHashMap;
 
 use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
@@ -27,6 +26,10 @@ use crate::config::tracing::Tracing;
 use crate::config::{ClusterId, RouteTableId};
 use crate::proxy_protocol::Version;
 use crate::stats::{HttpStats, ListenerStats};
+
+mod chains;
+
+pub use chains::FilterChains;
 
 /// A listener that is ready to serve.
 #[derive(Debug)]
@@ -95,23 +98,11 @@ pub enum DualStack {
     Mapped,
 }
 
-/// The chains of a listener, indexed by server name.
-#[derive(Debug, Default)]
-pub struct FilterChains {
-    /// Exact server names, lower case.
-    pub exact: FxHashMap<Box<str>, Arc<FilterChain>>,
-    /// Suffixes of wildcard names (`*.example.com` is kept as `.example.com`), lower case, no order needed: the
-    /// longest one that fits is found by cutting the name at its dots.
-    pub wildcard: FxHashMap<Box<str>, Arc<FilterChain>>,
-    /// The chain without server names, else the default filter chain.
-    pub default: Option<Arc<FilterChain>>,
-}
-
 impl Listener {
-    /// The chain for a server name: exact, then the longest wildcard, then the one without names.
-    /// `None` means that the connection must be closed.
-    pub fn chain_for(&self, server_name: Option<&str>) -> Option<&Arc<FilterChain>> {
-        self.chains.find(server_name)
+    /// The chain for a server name, in lower case, and a client ([`FilterChains::find`]). `None` means that the
+    /// connection must be closed.
+    pub fn chain_for(&self, server_name: Option<&str>, client: IpAddr) -> Option<&Arc<FilterChain>> {
+        self.chains.find(server_name, client)
     }
 
     /// The tables that it names.
@@ -157,37 +148,6 @@ pub(crate) fn log_clusters<'a>(
     let traces = managers.filter_map(|manager| manager.tracing.as_ref());
     let traces = traces.map(|tracing| tracing.collector.cluster);
     logs.chain(others).flat_map(|logs| logs.clusters()).chain(traces)
-}
-
-impl FilterChains {
-    /// See [`Listener::chain_for`]. The name must be lower case.
-    pub fn find(&self, server_name: Option<&str>) -> Option<&Arc<FilterChain>> {
-        let Some(name) = server_name else {
-            return self.default.as_ref();
-        };
-        if let Some(chain) = self.exact.get(name) {
-            return Some(chain);
-        }
-        if !self.wildcard.is_empty() {
-            let mut rest = name;
-            while let Some(dot) = rest.get(1..).and_then(|tail| tail.find('.')) {
-                rest = &rest[dot + 1..];
-                if let Some(chain) = self.wildcard.get(rest) {
-                    return Some(chain);
-                }
-            }
-        }
-        self.default.as_ref()
-    }
-
-    /// Every chain, each once, in no particular order.
-    pub fn all(&self) -> Vec<&Arc<FilterChain>> {
-        let mut chains: Vec<&Arc<FilterChain>> = self.exact.values().chain(self.wildcard.values()).collect();
-        chains.extend(self.default.as_ref());
-        chains.sort_by_key(|chain| Arc::as_ptr(chain) as usize);
-        chains.dedup_by_key(|chain| Arc::as_ptr(chain) as usize);
-        chains
-    }
 }
 
 /// What serves the connections of one set of server names.

@@ -7,7 +7,7 @@
 //! be reset.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -426,7 +426,7 @@ async fn open(
             opening.inspect(reading).await?.unwrap_or(direct)
         }
     };
-    match choose(listener, stream, &opening).await? {
+    match choose(listener, stream, addresses.client.ip(), &opening).await? {
         Match::Chain(chosen) => Ok(Some((chosen, addresses))),
         Match::None(Unmatched { server_name, stream }) => {
             listener.stats.cells(worker.index).no_filter_chain_match.inc();
@@ -490,8 +490,13 @@ fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
     }
 }
 
-async fn choose(listener: &Arc<Listener>, stream: TcpStream, opening: &Opening<'_>) -> io::Result<Match> {
-    let default = listener.chain_for(None);
+async fn choose(
+    listener: &Arc<Listener>,
+    stream: TcpStream,
+    client: IpAddr,
+    opening: &Opening<'_>,
+) -> io::Result<Match> {
+    let default = listener.chain_for(None, client);
     let speaks_tls = match default {
         Some(chain) if !listener.inspects_tls => chain.tls.is_some(),
         // 22 is the record type of a handshake (RFC 8446 §5.1): what the TLS inspector looks for.
@@ -534,7 +539,7 @@ async fn choose(listener: &Arc<Listener>, stream: TcpStream, opening: &Opening<'
         .client_hello()
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
-    let Some(chain) = listener.chain_for(server_name.as_deref()).cloned() else {
+    let Some(chain) = listener.chain_for(server_name.as_deref(), client).cloned() else {
         let stream = start.io.into_stream();
         return Ok(Match::None(Unmatched { server_name, stream }));
     };

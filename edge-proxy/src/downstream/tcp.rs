@@ -9,6 +9,7 @@
 //! (of TLS that stays closed the client hello has been read, and is kept).
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -96,6 +97,7 @@ pub(super) async fn serve(
         listener,
         chain,
         server_name: arrived.server_name.as_deref(),
+        client: arrived.addresses.client.ip(),
         timer: &timer,
         oldest: proxy.max_duration.and_then(|max| now.checked_add(max)),
     };
@@ -140,6 +142,7 @@ struct Deadlines<'a> {
     listener: &'a Listener,
     chain: &'a FilterChain,
     server_name: Option<&'a str>,
+    client: IpAddr,
     timer: &'a Timer,
     oldest: Option<Instant>,
 }
@@ -171,7 +174,8 @@ impl Deadlines<'_> {
     /// Whether a chain with the same settings would take it now: who is let in and where it leads is told by these.
     fn is_served(&self) -> bool {
         let snapshot = self.clients.worker.snapshot();
-        let chain = successor(self.listener, &snapshot).and_then(|listener| listener.chain_for(self.server_name));
+        let listener = successor(self.listener, &snapshot);
+        let chain = listener.and_then(|listener| listener.chain_for(self.server_name, self.client));
         chain.is_some_and(|chain| chain.settings == self.chain.settings)
     }
 

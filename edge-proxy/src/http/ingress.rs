@@ -463,9 +463,9 @@ fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) {
 /// As many fields as a client may name in `connection`, as with Envoy: each costs a look.
 const MAX_NOMINATED: usize = 9;
 
-/// Removes the fields that `connection` names, of those that were received: what is put in their place afterwards isn't
-/// the client's to take away. A client that names those by which a proxy says who asked for what wants to hide something
-/// from the backend: its request is refused.
+/// Removes the fields that `connection` names, of those that were received: what is put in their place afterwards
+/// isn't the client's to take away. A client that names those by which a proxy says who asked for what wants to hide
+/// something from the backend: its request is refused.
 fn remove_nominated(headers: &mut HeaderMap, seen: &Seen) -> Result<(), Fault> {
     if !seen.connection {
         return Ok(());

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, RouteSource, ServerHeader};
+use edge_proxy::config::listener::{FilterChain, Listener, RouteSource, ServerHeader};
 use edge_proxy::config::{RouteTableId, Snapshot};
 use http::{HeaderValue, Request};
 use http_body_util::Full;
 use tokio::net::TcpStream;
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, catch_all, chain, cluster, entry, forward, http2, listener, manager, run, snapshot,
-    table, until,
+    Backend, Config, Proxy, Reply, catch_all, chain, cluster, entry, forward, http2, listener, manager, only, run,
+    snapshot, table, until,
 };
 
 const WORKERS: usize = 2;
@@ -28,10 +28,7 @@ fn version(number: u32) -> Arc<FilterChain> {
 }
 
 fn serving(chain: Arc<FilterChain>) -> Arc<Listener> {
-    listener(FilterChains {
-        default: Some(chain),
-        ..FilterChains::default()
-    })
+    listener(only(chain))
 }
 
 /// The only listener under a name, and the only route table.

@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, listener, manager, run,
-    simple, snapshot, snapshot_with, table, tunnelled,
+    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, listener, manager, only,
+    run, simple, snapshot, snapshot_with, table, tunnelled,
 };
 
 fn get_http2(uri: &str) -> Request<Full<Bytes>> {
@@ -266,10 +266,8 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
         let backend = Backend::named("a").await;
         let (exact, wild) = (identity("www.example.com"), identity("*.example.com"));
         let mut chains = FilterChains::default();
-        chains
-            .exact
-            .insert("www.example.com".into(), tls_chain("exact", &exact));
-        chains.wildcard.insert(".example.com".into(), tls_chain("wild", &wild));
+        chains.enter(Some("www.example.com"), &[], &tls_chain("exact", &exact));
+        chains.enter(Some("*.example.com"), &[], &tls_chain("wild", &wild));
         let base = Arc::try_unwrap(listener(chains)).unwrap();
         let listener = Arc::new(Listener {
             proxy_protocol: None,
@@ -354,10 +352,7 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
             limits: Arc::default(),
             transport: 0,
         });
-        let listener = listener(FilterChains {
-            default: Some(chain),
-            ..FilterChains::default()
-        });
+        let listener = listener(only(chain));
         let clusters = vec![entry(0, cluster(0), &[backend.address])];
         let snapshot = snapshot_with(listener, table("*", vec![catch_all(forward(0))]), clusters);
         let proxy = Proxy::start(Config { snapshot, workers: 1 });

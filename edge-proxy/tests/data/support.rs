@@ -23,8 +23,8 @@ pub(crate) mod frames;
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use client::{Http1, Reply, get, http2, tunnelled};
 pub(crate) use config::{
-    Config, catch_all, chain, cluster, entry, forward, listener, manager, manager_of, route, says, simple, snapshot,
-    snapshot_with, table, with_forward, with_routes,
+    Config, catch_all, chain, cluster, entry, forward, listener, manager, manager_of, only, route, says, simple,
+    snapshot, snapshot_with, table, with_forward, with_routes,
 };
 
 /// How long a test waits for what must happen. Only a failing test reaches it.

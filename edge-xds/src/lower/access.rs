@@ -359,10 +359,15 @@ fn condition(condition: &AccessCondition) -> Option<Principal> {
 }
 
 fn range(range: &AddressRange) -> Principal {
-    principal(Identifier::RemoteIp(CidrRange {
+    principal(Identifier::RemoteIp(cidr(range)))
+}
+
+/// A range of addresses.
+pub(super) fn cidr(range: &AddressRange) -> CidrRange {
+    CidrRange {
         address_prefix: range.address.to_string(),
         prefix_len: number(range.bits.into()),
-    }))
+    }
 }
 
 fn header(name: &str, value: &ValueMatcher) -> Principal {

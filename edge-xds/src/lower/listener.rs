@@ -1,18 +1,20 @@
 //! Listeners and their filter chains.
 
 use super::{
+    access::cidr,
     access_log,
     common::{CONNECTION_BUFFER, address, duration, extension, number, socket},
     datagram, downstream_tls, manager,
     metadata::put_metadata,
+    networks::{Networks, networks},
     quic,
     socket_options::{buffers, keepalive},
     stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    Accepts, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, Hello, IpFamily,
-    Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
+    Accepts, AddressRange, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings,
+    Hello, IpFamily, Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
 };
 use envoy_types::{
     pb::{
@@ -44,18 +46,12 @@ pub(super) const METADATA: u32 = 6;
 /// Encodes a listener.
 pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> Entry {
     let own = &listener.socket;
+    let (filter_chains, default_filter_chain) = chains(listener, settings);
     let mut message = pb::Listener {
         name: listener.name.to_string(),
         address: Some(any_address(listener.ip_family, listener.port)),
-        filter_chains: listener
-            .chains
-            .iter()
-            .map(|chain| lower_chain(chain, listener.carrier, settings))
-            .collect(),
-        default_filter_chain: listener
-            .default_chain
-            .as_ref()
-            .map(|chain| lower_chain(chain, listener.carrier, settings)),
+        filter_chains,
+        default_filter_chain,
         per_connection_buffer_limit_bytes: number(own.buffer_limit.unwrap_or(CONNECTION_BUFFER)),
         // Fairness between worker threads: by default each takes one connection and looks at its others again.
         max_connections_to_accept_per_socket_event: match own.accepts {
@@ -167,14 +163,57 @@ fn socket_options(socket: &SocketSettings) -> Vec<SocketOption> {
     [keepalive, buffers].concat()
 }
 
-fn lower_chain(chain: &FilterChain, carrier: Carrier, settings: &FleetSettings) -> pb::FilterChain {
-    let server_names = match &chain.server_names {
+/// The chains that something chooses, and the one for the rest.
+fn chains(listener: &Listener, settings: &FleetSettings) -> (Vec<pb::FilterChain>, Option<pb::FilterChain>) {
+    let of = |chain| by_network(chain, lower_chain(chain, listener.carrier, settings), settings);
+    let mut chosen: Vec<_> = listener.chains.iter().flat_map(of).collect();
+    let mut default: Vec<_> = listener.default_chain.iter().flat_map(of).collect();
+    // A default chain has nothing that it is chosen by.
+    if default.len() > 1 {
+        chosen.append(&mut default);
+    }
+    (chosen, default.pop())
+}
+
+/// A chain for those whom the rules about its stream let in, and one that closes the connections of the others.
+fn by_network(chain: &FilterChain, open: pb::FilterChain, settings: &FleetSettings) -> Vec<pb::FilterChain> {
+    let Network::Tcp(proxy) = &chain.network else {
+        return vec![open];
+    };
+    let Some(Networks { allowed, denied }) = proxy.access.as_deref().and_then(networks) else {
+        return vec![open];
+    };
+    let closed = || pb::FilterChain {
+        name: format!("{}/denied", chain.name),
+        filter_chain_match: server_names(chain),
+        filters: stream::nobody(proxy, settings),
+        ..Default::default()
+    };
+    match (allowed.as_slice(), denied.as_slice()) {
+        (_, []) => vec![open],
+        ([], _) => vec![closed()],
+        (allowed, denied) => vec![from(open, allowed), from(closed(), denied)],
+    }
+}
+
+/// A chain for clients in these networks.
+fn from(mut chain: pb::FilterChain, networks: &[AddressRange]) -> pb::FilterChain {
+    let chosen = chain.filter_chain_match.get_or_insert_default();
+    chosen.source_prefix_ranges = networks.iter().map(cidr).collect();
+    chain
+}
+
+fn server_names(chain: &FilterChain) -> Option<FilterChainMatch> {
+    match &chain.server_names {
         ServerNames::Any => None,
         ServerNames::Only(names) => Some(FilterChainMatch {
             server_names: names.iter().map(|name| name.to_string()).collect(),
             ..Default::default()
         }),
-    };
+    }
+}
+
+fn lower_chain(chain: &FilterChain, carrier: Carrier, settings: &FleetSettings) -> pb::FilterChain {
     let ConnectionSettings {
         limit,
         handshake_timeout,
@@ -195,7 +234,7 @@ fn lower_chain(chain: &FilterChain, carrier: Carrier, settings: &FleetSettings) 
     let presence = clients.and_then(|clients| downstream_tls::presence(stat_prefix, clients));
     pb::FilterChain {
         name: chain.name.to_string(),
-        filter_chain_match: server_names,
+        filter_chain_match: server_names(chain),
         filters: limiter.into_iter().chain(presence).chain(network).collect(),
         transport_socket: chain.tls.as_ref().map(match carrier {
             Carrier::Tcp => downstream_tls::lower,

@@ -44,6 +44,15 @@ pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetS
     access.into_iter().chain(named).chain(rest).collect()
 }
 
+/// The network filters that close a connection, and write it down as one of this stream's.
+pub(super) fn nobody(stream: &StreamProxy, settings: &FleetSettings) -> Vec<Filter> {
+    let closed = StreamProxy {
+        shares: Vec::new(),
+        ..stream.clone()
+    };
+    vec![proxy(&closed, None, settings)]
+}
+
 /// Resolves the server name of a connection. The cluster has the same cache.
 fn named_host(named: NamedAt) -> Filter {
     let named = NamedHost {

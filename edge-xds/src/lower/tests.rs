@@ -294,8 +294,12 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
             port: 443,
             hosts: edge_ir::NamedHosts::Others,
         }),
+        // Of something that no network tells.
         access: Some(Arc::new(edge_ir::AccessRules {
-            rules: Vec::new(),
+            rules: vec![edge_ir::AccessRule {
+                access: edge_ir::Access::Allow,
+                conditions: vec![edge_ir::AccessCondition::Method(vec!["GET".into()])],
+            }],
             otherwise: edge_ir::Access::Deny,
         })),
         ..proxy(&[("c", 1)], 0)

@@ -11,7 +11,10 @@ use e2e::{
     ports,
     stack::{DataPlane, Stack},
 };
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    io::Read as _,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 pub(crate) fn rules_decide_who_may_do_what(plane: &DataPlane) -> Result<()> {
     let www = Guarded::start(plane)?;
@@ -95,40 +98,76 @@ pub(crate) fn rules_decide_by_expressions(plane: &DataPlane) -> Result<()> {
     www.open()
 }
 
-/// A policy of a TCPRoute: a connection that is refused ends without a byte.
+/// A policy of a TCPRoute: a connection that is refused ends without a byte, also of a backend that speaks first.
 pub(crate) fn connections_are_let_in_by_address(plane: &DataPlane) -> Result<()> {
     let stack = Stack::start(plane)?;
-    let [port] = ports::free()?;
-    let here: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
+    let [answering, greeting] = ports::free()?;
+    let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let listeners = [
+        listener("lines", "TCP", answering),
+        listener("greetings", "TCP", greeting),
+    ];
     let resources = [
-        gateway("streams", &[listener("lines", "TCP", port)]),
-        route("TCPRoute", "lines", "{ name: streams }", "", "lines"),
+        gateway("streams", &listeners),
+        route(
+            "TCPRoute",
+            "lines",
+            "{ name: streams, sectionName: lines }",
+            "",
+            "lines",
+        ),
         backend("lines", backends::tcp()?),
+        route(
+            "TCPRoute",
+            "greetings",
+            "{ name: streams, sectionName: greetings }",
+            "",
+            "greetings",
+        ),
+        backend("greetings", backends::greeting(b"hi")?),
     ];
     stack.put("streams.yaml", &resources.concat())?;
-    let hears = |wanted: &str| {
-        stack.look_until(&format!("{wanted:?} over TCP"), || {
-            let answer = backends::say(http::connect(here)?, "hello");
+    let hears = |answer: &str, words: &str| {
+        stack.look_until(&format!("{answer:?} and {words:?} over TCP"), || {
             // A connection may be reset as well as ended.
-            let answer = answer.unwrap_or_default();
-            ensure!(answer == wanted, "the last answer was {answer:?}");
+            let answered = backends::say(http::connect(at(answering))?, "hello").unwrap_or_default();
+            let mut greeted = String::new();
+            let _ = http::connect(at(greeting))?.read_to_string(&mut greeted);
+            ensure!(
+                (&*answered, &*greeted) == (answer, words),
+                "the last answers were {answered:?} and {greeted:?}"
+            );
             Ok(Some(()))
         })
     };
-    let guard = |cidr: &str| {
-        let target = "{ group: gateway.networking.k8s.io, kind: TCPRoute, name: lines }";
-        let fields = format!(
-            "  authorization: {{ defaultAction: Deny, rules: [{{ action: Allow, principal: {{ clientCIDRs: [{cidr}] }} }}] }}\n"
-        );
-        stack.put("policy.yaml", &security_policy("guard", target, &fields))
+    let guard = |rules: &str| {
+        let policy = |name: &str| {
+            let target = format!("{{ group: gateway.networking.k8s.io, kind: TCPRoute, name: {name} }}");
+            security_policy(name, &target, &format!("  authorization: {{ {rules} }}\n"))
+        };
+        stack.put("policy.yaml", &[policy("lines"), policy("greetings")].concat())
     };
-    hears("HELLO")?;
-    guard("192.0.2.0/24")?;
-    hears("")?;
-    guard("127.0.0.1/32")?;
-    hears("HELLO")?;
-    guard("somewhere")?;
-    hears("")?;
+    let allow = |cidr: &str| {
+        guard(&format!(
+            "defaultAction: Deny, rules: [{{ action: Allow, principal: {{ clientCIDRs: [{cidr}] }} }}]"
+        ))
+    };
+    let deny = |cidr: &str| {
+        guard(&format!(
+            "defaultAction: Allow, rules: [{{ action: Deny, principal: {{ clientCIDRs: [{cidr}] }} }}]"
+        ))
+    };
+    hears("HELLO", "hi")?;
+    allow("192.0.2.0/24")?;
+    hears("", "")?;
+    allow("127.0.0.1/32")?;
+    hears("HELLO", "hi")?;
+    deny("127.0.0.0/8")?;
+    hears("", "")?;
+    deny("192.0.2.0/24")?;
+    hears("HELLO", "hi")?;
+    allow("somewhere")?;
+    hears("", "")?;
     stack.remove("policy.yaml")?;
-    hears("HELLO")
+    hears("HELLO", "hi")
 }

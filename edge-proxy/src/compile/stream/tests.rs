@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::listener::v3::Listener as ProtoListener;
@@ -62,7 +63,11 @@ const ROUTE: &str = r#"matcher: {on_no_match: {action: {name: route, typed_confi
       "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route, cluster: dns}}}}"#;
 
 fn proxy_of(listener: &Listener) -> Arc<TcpProxy> {
-    match &listener.chain_for(None).expect("a default chain").network {
+    match &listener
+        .chain_for(None, Ipv4Addr::LOCALHOST.into())
+        .expect("a default chain")
+        .network
+    {
         Network::Tcp(proxy) | Network::Passthrough(proxy) => Arc::clone(proxy),
         Network::Http(_) => panic!("not HTTP"),
     }
@@ -158,7 +163,8 @@ fn a_chain_that_does_not_open_tls_passes_it_on() {
             &format!("filter_chains:\n- filter_chain_match: {{{matches}}}"),
         );
         let (listener, _) = compile(&chain).expect("supported");
-        let network = listener.chain_for(Some("a.example")).map(|chain| &chain.network);
+        let chain = listener.chain_for(Some("a.example"), Ipv4Addr::LOCALHOST.into());
+        let network = chain.map(|chain| &chain.network);
         assert!(matches!(network, Some(Network::Passthrough(_))), "{matches}");
         assert!(listener.inspects_tls);
     }

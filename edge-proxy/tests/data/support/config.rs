@@ -185,7 +185,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
 /// The settings of HTTP on the only listener of a snapshot.
 pub(crate) fn manager_of(snapshot: &Snapshot) -> Arc<HttpManager> {
     let listener = snapshot.listeners.values().next().unwrap();
-    let chain = listener.chain_for(None).unwrap();
+    let chain = listener.chain_for(None, std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
     Arc::clone(chain.network.http().unwrap())
 }
 
@@ -201,6 +201,13 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
         limits: Arc::default(),
         transport: 0,
     })
+}
+
+/// One chain for everything.
+pub(crate) fn only(chain: Arc<FilterChain>) -> FilterChains {
+    let mut chains = FilterChains::default();
+    chains.enter(None, &[], &chain);
+    chains
 }
 
 pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
@@ -284,10 +291,7 @@ pub(crate) fn snapshot(
         id: RouteTableId(0),
     });
     change(&mut manager);
-    let listener = listener(FilterChains {
-        default: Some(chain(manager)),
-        ..FilterChains::default()
-    });
+    let listener = listener(only(chain(manager)));
     snapshot_with(listener, table, clusters)
 }
 
