@@ -8,7 +8,12 @@ use edge_proxy::{
     xds::assembly::{Assembly, Origin},
 };
 use rustls::server::{Accepted, Acceptor};
-use std::{io, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use crate::proxy::{context, good_resources};
 
@@ -59,7 +64,7 @@ fn proxy_header() {
 }
 
 /// An IPv4 address stays one, in whichever family it is written.
-fn canonical(ends: proxy_protocol::Addresses) -> [(std::net::IpAddr, u16); 2] {
+fn canonical(ends: proxy_protocol::Addresses) -> [(IpAddr, u16); 2] {
     [ends.client, ends.local].map(|end| (end.ip().to_canonical(), end.port()))
 }
 
@@ -77,7 +82,8 @@ fn client_hello() {
         let cut = accept(bytes, usize::from(*piece) + 1);
         assert_eq!(whole.as_ref().map(server_name), cut.as_ref().map(server_name));
         let Some(accepted) = whole else { return };
-        let chain = listener.chain_for(server_name(&accepted).as_deref());
+        let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let chain = listener.chain_for(server_name(&accepted).as_deref(), client);
         if let Some(tls) = chain.and_then(|chain| chain.tls.as_ref())
             && let Ok(mut connection) = accepted.into_connection(Arc::clone(tls.config()))
         {
