@@ -6,8 +6,8 @@
 //!   in their last good form until the text is whole again or the file is gone ([`entry`]). Of a file that was broken
 //!   before the controller began, that is the form in its copy ([`kept`](super::kept)).
 //! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
-//! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no longer
-//!   held for another.
+//! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no
+//!   longer held for another.
 
 use crate::state::SourceLocation;
 use edge_translate::{
