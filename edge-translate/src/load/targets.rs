@@ -24,17 +24,18 @@ pub(super) fn fault(kind: Kind, root: &Node<'_>) -> Option<Fault> {
         return None;
     }
     let Some(spec) = root.get("spec") else {
-        return slip(kind, root, "", &["spec"]);
+        return slip(kind, root, String::new, &["spec"]);
     };
     let in_form = |form: &str| {
         let fields: &'static [&'static str] = match form {
             "targetSelectors" => &SELECTOR,
             _ => &REFERENCE,
         };
-        let mut items = items(spec.get(form)?, form);
-        items.find_map(|(path, item)| slip(kind, item, &format!("{path}."), fields))
+        let written = spec.get(form)?;
+        let mut items = items(written).iter().enumerate();
+        items.find_map(|(i, item)| slip(kind, item, || path(form, written, i) + ".", fields))
     };
-    slip(kind, spec, "spec.", &FORMS).or_else(|| FORMS.into_iter().find_map(in_form))
+    slip(kind, spec, || "spec.".to_owned(), &FORMS).or_else(|| FORMS.into_iter().find_map(in_form))
 }
 
 /// Why a policy is for nothing, or for less than it names, whatever there is: an API server would refuse it. It is
@@ -43,21 +44,24 @@ pub(super) fn missed(kind: Kind, root: &Node<'_>) -> Option<String> {
     if !has_targets(kind) {
         return None;
     }
-    let named = |form: &'static str| {
+    let written = |form: &str| {
         let written = root.get("spec")?.get(form)?;
-        (!matches!(written.data, Data::Null)).then(|| items(written, form).collect::<Vec<_>>())
+        (!matches!(written.data, Data::Null)).then_some(written)
     };
-    let selectors = named("targetSelectors").unwrap_or_default();
-    let references: Vec<_> = ["targetRef", "targetRefs"]
+    if FORMS
         .into_iter()
-        .filter_map(named)
-        .flatten()
-        .collect();
-    if selectors.is_empty() && references.is_empty() {
+        .filter_map(written)
+        .all(|written| items(written).is_empty())
+    {
         return Some("it names no target".to_owned());
     }
-    let odd = references.iter().find(|(_, item)| !is_known(item));
-    odd.map(|(path, _)| format!("{path} names nothing that can be: check its group, kind and name"))
+    let odd = |form: &'static str| {
+        let written = written(form)?;
+        let odd = items(written).iter().position(|item| !is_known(item))?;
+        Some(path(form, written, odd))
+    };
+    let odd = ["targetRef", "targetRefs"].into_iter().find_map(odd);
+    odd.map(|path| format!("{path} names nothing that can be: check its group, kind and name"))
 }
 
 /// Whether a reference names an object of a kind that there is. Whether the policy can be for that is said elsewhere.
@@ -78,21 +82,24 @@ fn has_targets(kind: Kind) -> bool {
     )
 }
 
-/// What stands in one of the forms, each with its path: a list, or one alone.
-fn items<'n, 'a>(written: &'n Node<'a>, form: &str) -> impl Iterator<Item = (String, &'n Node<'a>)> {
-    let (items, is_list) = match &written.data {
-        Data::Seq(items) => (&**items, true),
-        _ => (std::slice::from_ref(written), false),
-    };
-    let path = move |i: usize| match is_list {
-        true => format!("spec.{form}[{i}]"),
-        false => format!("spec.{form}"),
-    };
-    items.iter().enumerate().map(move |(i, item)| (path(i), item))
+/// What stands in one of the forms: a list, or one alone.
+fn items<'n, 'a>(written: &'n Node<'a>) -> &'n [Node<'a>] {
+    match &written.data {
+        Data::Seq(items) => items,
+        _ => std::slice::from_ref(written),
+    }
+}
+
+/// Where one of them stands.
+fn path(form: &str, written: &Node<'_>, index: usize) -> String {
+    match written.data {
+        Data::Seq(_) => format!("spec.{form}[{index}]"),
+        _ => format!("spec.{form}"),
+    }
 }
 
 /// A field of a mapping that isn't one of these and nearly is, where that is missing.
-fn slip(kind: Kind, node: &Node<'_>, path: &str, fields: &'static [&'static str]) -> Option<Fault> {
+fn slip(kind: Kind, node: &Node<'_>, path: impl Fn() -> String, fields: &'static [&'static str]) -> Option<Fault> {
     let Data::Map(entries) = &node.data else { return None };
     let wrong = |entry: &Entry<'_>| {
         let key = &*entry.key;
@@ -102,8 +109,9 @@ fn slip(kind: Kind, node: &Node<'_>, path: &str, fields: &'static [&'static str]
         }
         let meant = nearest(key, fields).filter(|meant| node.get(meant).is_none())?;
         let message = format!(
-            "{path}{key}: {kind} has no such field: did you mean `{meant}`? Without it the policy would be in force for \
-             less than was meant, so it is not taken"
+            "{}{key}: {kind} has no such field: did you mean `{meant}`? Without it the policy would be in force for less \
+             than was meant, so it is not taken",
+            path()
         );
         Some(Fault::new(entry.at, message))
     };

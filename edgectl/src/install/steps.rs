@@ -28,7 +28,7 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
     let release = &parts.release;
     progress.step("Looking at what is there");
     foreign(objects, &parts.workload, release).await?;
-    rivals::check(objects, &parts.workload, release).await?;
+    rivals::check(objects, &parts.workload, release, progress).await?;
     definitions::check(objects, &parts.definitions).await?;
     define(objects, &parts.definitions, progress).await?;
     if parts.workload.is_empty() {

@@ -116,7 +116,7 @@ impl Reader {
         waiting.has_removals = self.table.has_removals();
         let regrouped = self.table.take_regrouped();
         self.copies
-            .make(&self.table, regrouped, &Limits::with_kinds(Arc::clone(&self.custom)));
+            .make(&self.table, &regrouped, &Limits::with_kinds(Arc::clone(&self.custom)));
         let places = match changes.is_empty() {
             true => Vec::new(),
             false => self.table.take_places(),

@@ -15,7 +15,7 @@ pub(in crate::provider::file) struct InForce<'a> {
     /// Its text now.
     pub(in crate::provider::file) text: &'a str,
     /// Copies in which objects stand that are held.
-    pub(in crate::provider::file) before: &'a [String],
+    pub(in crate::provider::file) before: Vec<String>,
     /// Objects that are held.
     pub(in crate::provider::file) held: BTreeSet<ObjectKey>,
     /// Objects that stand in its text and are not in force by it.
@@ -37,7 +37,7 @@ impl InForce<'_> {
         let mut copy = String::new();
         self.copy_good(&limits, &mut copy);
         let mut wanted = std::mem::take(&mut self.held);
-        for text in self.before {
+        for text in &self.before {
             let known = load(&Source { name: "", text }, &limits);
             let held = known.objects.iter().filter(|found| wanted.remove(&found.object.key()));
             held.for_each(|found| add(&mut copy, found));
@@ -120,10 +120,10 @@ mod tests {
             service("c", 2),
             service("d", 3)
         );
-        let before = [format!("{}---\n{}", service("b", 9), service("gone", 9))];
+        let before = vec![format!("{}---\n{}", service("b", 9), service("gone", 9))];
         let in_force = InForce {
             text: &text,
-            before: &before,
+            before,
             held: [key("b")].into(),
             dropped: [key("d")].into(),
             settled: Settled::default(),
@@ -138,7 +138,7 @@ mod tests {
         let text = format!("# first\n{}---\nkind: [\n", service("a", 1));
         let in_force = InForce {
             text: &text,
-            before: &[],
+            before: Vec::new(),
             held: BTreeSet::new(),
             dropped: BTreeSet::new(),
             settled: Settled::default(),

@@ -16,8 +16,8 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Copies {
     pub(super) kept: Kept,
-    /// Texts that were read in this look.
-    read: BTreeMap<PathBuf, Version>,
+    /// What was read in this look, whole.
+    read: BTreeMap<PathBuf, Copy>,
     /// Copies that aren't written yet.
     due: BTreeMap<PathBuf, Copy>,
     /// Files that are gone.
@@ -26,14 +26,6 @@ pub(super) struct Copies {
     are_sorted: bool,
     /// The first that couldn't be written last, which is told once.
     failed: Option<PathBuf>,
-}
-
-/// A version of a file.
-#[derive(Debug)]
-struct Version {
-    stamp: Stamp,
-    text: String,
-    origin: Origin,
 }
 
 impl Copies {
@@ -50,8 +42,8 @@ impl Copies {
 
     /// A file was read.
     pub(super) fn note_read(&mut self, path: &Path, stamp: Stamp, text: String, origin: Origin) {
-        let version = Version { stamp, text, origin };
-        self.read.insert(path.to_owned(), version);
+        let version = stamp.text_id();
+        self.read.insert(path.to_owned(), Copy { version, origin, text });
     }
 
     /// A file has another path now, and its copy with it.
@@ -73,62 +65,42 @@ impl Copies {
         self.due.get(path).cloned().or_else(|| self.kept.copy(path))
     }
 
-    /// Makes copies of what was read since the last call, by what is in force of it now.
-    pub(super) fn make(&mut self, table: &Table, mut regrouped: Regrouped, limits: &Limits) {
-        let mut made = Vec::new();
-        for (path, version) in std::mem::take(&mut self.read) {
-            let head = (version.stamp.text_id(), version.origin);
-            made.push((
-                self.copy_of(&path, &version.text, head, table, &mut regrouped, limits),
-                path,
-            ));
-        }
-        let others: BTreeSet<_> = regrouped
-            .dropped
-            .keys()
-            .chain(regrouped.adopted.keys())
-            .cloned()
-            .collect();
-        for path in others {
-            if let Some(Copy { version, origin, text }) = self.of(&path) {
-                let head = (version, origin);
-                made.push((
-                    self.copy_of(&path, &text, head, table, &mut regrouped, limits),
-                    path.to_path_buf(),
-                ));
+    /// Makes copies of what was read since the last call, and of what is held elsewhere now, by what is in force of it.
+    pub(super) fn make(&mut self, table: &Table, regrouped: &Regrouped, limits: &Limits) {
+        let mut whole = std::mem::take(&mut self.read);
+        for path in regrouped.dropped.keys().chain(regrouped.adopted.keys()) {
+            if !whole.contains_key(&**path)
+                && let Some(copy) = self.of(path)
+            {
+                whole.insert(path.to_path_buf(), copy);
             }
         }
-        self.due.extend(made.into_iter().map(|(copy, path)| (path, copy)));
+        let made = whole.into_iter().map(|(path, whole)| {
+            let text = self.in_force(&path, &whole.text, table, regrouped).copy(limits);
+            (path, Copy { text, ..whole })
+        });
+        let made: Vec<_> = made.collect();
+        self.due.extend(made);
     }
 
-    fn copy_of(
-        &self,
-        path: &Path,
-        text: &str,
-        (version, origin): (String, Origin),
-        table: &Table,
-        regrouped: &mut Regrouped,
-        limits: &Limits,
-    ) -> Copy {
+    /// What is in force of a file with this text.
+    fn in_force<'a>(&self, path: &Path, text: &'a str, table: &Table, regrouped: &Regrouped) -> InForce<'a> {
         let held = table.held(path);
-        let others = regrouped.adopted.remove(path).unwrap_or_default();
-        let others = others.iter().map(|other| &**other);
+        let others = regrouped.adopted.get(path).into_iter().flatten();
         let before = match held.is_empty() {
             true => Vec::new(),
             false => std::iter::once(path)
-                .chain(others)
+                .chain(others.map(|other| &**other))
                 .filter_map(|path| Some(self.of(path)?.text))
                 .collect(),
         };
-        let in_force = InForce {
+        InForce {
             text,
-            before: &before,
+            before,
             held,
-            dropped: regrouped.dropped.remove(path).unwrap_or_default(),
+            dropped: regrouped.dropped.get(path).cloned().unwrap_or_default(),
             settled: table.settled(path),
-        };
-        let text = in_force.copy(limits);
-        Copy { version, origin, text }
+        }
     }
 
     /// Whether some couldn't be written, so that it has to be tried again.
