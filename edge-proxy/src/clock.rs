@@ -31,7 +31,7 @@ const HORIZON: u64 = TICKS_PER_SECOND;
 pub(crate) enum Kind {
     /// The route's timeout: request sent to response complete.
     Route,
-    /// One attempt.
+    /// One attempt: connected and request sent to response begun.
     PerTry,
     /// Nothing moved.
     Idle,

@@ -187,9 +187,8 @@ pub(crate) async fn reach(
     let apart = Apart::of(&entry.cluster, authority, None);
     let pool = upstreams.pool(entry, host, apart);
     let speak = Speak::of(&entry.cluster, protocol);
-    let fresh = pool
-        .checkout(speak)
-        .filter(|lease| !lease.may_be_stale(upstreams.worker.clock.recent()));
+    let now = upstreams.worker.clock.recent();
+    let fresh = pool.checkout(speak, now).filter(|lease| !lease.may_be_stale(now));
     if let Some(lease) = fresh {
         return Ok((lease, RequestGuard::new(&pool)));
     }

@@ -3,6 +3,8 @@
 //!
 //! While the server is away everything goes on with the last good configuration.
 
+mod withheld;
+
 pub(crate) use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::rc::Rc;
@@ -21,6 +23,7 @@ use tonic::{Request, Status};
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::discovery::Backoff;
+use crate::discovery::ads::withheld::Withheld;
 use crate::discovery::connect::{connect, with_causes};
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
@@ -115,19 +118,28 @@ where
     R: Stream<Item = Result<DeltaDiscoveryResponse, Status>> + Unpin,
 {
     let mut limit = pin!(tokio::time::sleep(patience));
+    let mut withheld = Withheld::default();
     loop {
+        let due = withheld.due();
+        let withheld_long_enough = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
         let awaited = control.awaited.get();
         let mut referred: &[Kind] = &[];
         tokio::select! {
             message = responses.next() => match message {
                 Some(Ok(response)) => {
                     backoff.reset();
-                    referred = receive(control, delta, response, requests).await?;
+                    referred = receive(control, delta, response, (requests, &mut withheld)).await?;
                 }
                 None => return Ok(()),
                 Some(Err(error)) => return Err(with_causes(&error)),
             },
             () = control.progressed.notified() => {}
+            () = withheld_long_enough => {}
             () = &mut limit, if control.progress() != Progress::Live => {
                 control.stop_waiting();
                 limit.as_mut().reset(Instant::now() + patience);
@@ -136,6 +148,9 @@ where
         if control.awaited.get() != awaited {
             control.wait_again();
             limit.as_mut().reset(Instant::now() + patience);
+        }
+        while let Some(answer) = withheld.next(control) {
+            send(requests, answer).await?;
         }
         subscribe(control, delta, requests, referred).await?;
     }
@@ -146,7 +161,7 @@ async fn receive(
     control: &Rc<Control>,
     delta: &mut DeltaClient,
     response: DeltaDiscoveryResponse,
-    requests: &Requests,
+    (requests, withheld): (&Requests, &mut Withheld),
 ) -> Result<&'static [Kind], String> {
     let update = match delta.receive(response) {
         Ok(update) => update,
@@ -183,7 +198,18 @@ async fn receive(
         control.forget_unwanted();
     }
     control.settle();
-    send(requests, answer).await.map(|()| referred)
+    let is_taken = answer.error_detail.is_none();
+    let answer = match update.kind {
+        Kind::Cluster if is_taken => {
+            let clusters = update.added.into_iter().map(|cluster| cluster.name).collect();
+            withheld.keep(control, answer, clusters)
+        }
+        _ => Some(answer),
+    };
+    if let Some(answer) = answer {
+        send(requests, answer).await?;
+    }
+    Ok(referred)
 }
 
 /// Says what is wanted now of these types. Listeners are asked for when all clusters can be used, so that the first

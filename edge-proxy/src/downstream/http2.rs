@@ -4,7 +4,7 @@
 //! the connection's one task, and the connection's own end. The task asks for commands and deadlines whenever it runs,
 //! so that nothing that a client does or leaves undone keeps a stream or the connection beyond its time:
 //! a connection that is told to leave announces it (GOAWAY), takes new streams until the client has answered or the
-//! drain time is over, and ends with its last stream. Then what is left of it gets the time of a delayed close.
+//! drain time is over, and ends with its last stream. One that has just been opened is no exception. Then what is left of it gets the time of a delayed close.
 //! A client that floods it with resets or frames that move nothing is told so (ENHANCE_YOUR_CALM), and read no more.
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.
@@ -41,14 +41,26 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
     let io = Gathered::new(ClientIo::new(transport, replay, Rc::clone(connection)));
     let builder = settings(connection);
     let mut handshake = pin!(builder.handshake::<_, Counted>(io.clone()));
+    let mut is_leaving = false;
     let opened = io
-        .at_once(|cx| match connection.poll_command(cx) {
-            Command::Serve => handshake.as_mut().poll(cx).map(Some),
-            Command::Finish | Command::Refuse | Command::Close => Poll::Ready(None),
+        .at_once(|cx| {
+            loop {
+                match connection.poll_command(cx) {
+                    Command::Serve => return handshake.as_mut().poll(cx).map(Some),
+                    // What the client may have sent by now is answered, and it can be told only then.
+                    Command::Finish => is_leaving = true,
+                    Command::Refuse | Command::Close => return Poll::Ready(None),
+                }
+            }
         })
         .await;
     let http = match opened {
-        Some(Ok(http)) => http,
+        Some(Ok(mut http)) => {
+            if is_leaving {
+                http.graceful_shutdown();
+            }
+            http
+        }
         Some(Err(error)) => return failed(connection, &error),
         None => return,
     };

@@ -173,7 +173,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         // Routes, filters and logs see what is asked for; a backend is asked by the codec.
         restore_upgrade(&mut head.headers, protocol);
     }
-    strip_port(connection, &mut head);
+    trim_authority(connection, &mut head);
     if seen.cookie && version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
     }
@@ -399,31 +399,37 @@ fn lists_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
         .any(|one| one.trim().eq_ignore_ascii_case(token))
 }
 
-fn strip_port(connection: &Connection, head: &mut Head) {
+/// The authority as the listener wants it, in Envoy's order. Where there is nothing to be cut it stays as it is.
+fn trim_authority(connection: &Connection, head: &mut Head) {
     let manager = connection.manager();
-    if manager.strip_port == StripPort::Keep && !manager.strip_trailing_host_dot {
-        return;
+    if manager.strip_trailing_host_dot
+        && let Some(bare) = without_dot(head.authority_text())
+        && let Ok(bare) = HeaderValue::from_str(&bare)
+    {
+        head.authority = bare;
     }
-    let text = head.authority_text();
-    let host = crate::config::table::without_port(text);
-    let port = text.get(host.len() + 1..).and_then(|port| port.parse::<u16>().ok());
-    let keep_port = match manager.strip_port {
-        StripPort::Keep => true,
-        StripPort::Matching => port != Some(connection.local.port()),
-        StripPort::Any => false,
-    };
-    let bare = if manager.strip_trailing_host_dot {
-        host.strip_suffix('.').unwrap_or(host)
-    } else {
-        host
-    };
-    let value = match port {
-        Some(port) if keep_port => format!("{bare}:{port}"),
-        _ => bare.to_owned(),
-    };
-    if let Ok(value) = HeaderValue::from_str(&value) {
-        head.authority = value;
+    let own = connection.local.port();
+    if let Some(bare) = without_unwanted_port(head.authority_text(), manager.strip_port, own)
+        && let Ok(bare) = HeaderValue::from_str(bare)
+    {
+        head.authority = bare;
     }
+}
+
+/// Without the dot at the end of its host, if there is one; whatever follows the host stays.
+fn without_dot(authority: &str) -> Option<String> {
+    let (host, rest) = authority.rsplit_once('.')?;
+    (rest.is_empty() || rest.starts_with(':')).then(|| format!("{host}{rest}"))
+}
+
+/// Without its port, if it has one that is to go. What isn't a number isn't a port.
+fn without_unwanted_port(authority: &str, unwanted: StripPort, own: u16) -> Option<&str> {
+    if unwanted == StripPort::Keep {
+        return None;
+    }
+    let host = crate::config::table::without_port(authority);
+    let port: u32 = authority.get(host.len() + 1..)?.parse().ok()?;
+    (unwanted == StripPort::Any || port == u32::from(own)).then_some(host)
 }
 
 /// RFC 9113 §8.2.3: crumbs of a cookie are one field for whoever isn't HTTP/2, and most servers read the first only.

@@ -79,6 +79,8 @@ struct Awaited {
     timer: Timer,
     idle: Option<Duration>,
     route: Option<Duration>,
+    /// Of the attempt that has a connection.
+    per_try: Cell<Option<Duration>>,
 }
 
 impl Arrival {
@@ -95,6 +97,7 @@ impl Arrival {
             timer: timer.share(),
             idle,
             route,
+            per_try: Cell::new(None),
         };
         Self {
             awaited: Some(Rc::new(awaited)),
@@ -104,6 +107,22 @@ impl Arrival {
     /// True once the client has sent everything.
     pub(crate) fn is_done(&self) -> bool {
         self.awaited.as_ref().is_none_or(|awaited| awaited.done.get().is_some())
+    }
+
+    /// An attempt has a connection: it has so long from now on, or from when the client has sent everything.
+    pub(crate) fn begin_try(&self, timer: &Timer, limit: Option<Duration>) {
+        match &self.awaited {
+            Some(awaited) if awaited.done.get().is_none() => awaited.per_try.set(limit),
+            _ => timer.set(Kind::PerTry, timer.clock().now(), limit),
+        }
+    }
+
+    /// That attempt is over, or has got its response.
+    pub(crate) fn end_try(&self, timer: &Timer) {
+        if let Some(awaited) = &self.awaited {
+            awaited.per_try.set(None);
+        }
+        timer.clear(Kind::PerTry);
     }
 
     /// How much has come.
@@ -142,6 +161,9 @@ impl Arrival {
             let now = awaited.timer.clock().now();
             awaited.done.set(Some(now));
             awaited.timer.set(Kind::Route, now, awaited.route);
+            if let limit @ Some(_) = awaited.per_try.get() {
+                awaited.timer.set(Kind::PerTry, now, limit);
+            }
         }
     }
 }

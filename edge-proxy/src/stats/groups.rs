@@ -67,6 +67,7 @@ cells! {
         counter upstream_cx_destroy = "upstream_cx_destroy";
         counter upstream_cx_idle_timeout = "upstream_cx_idle_timeout";
         counter upstream_cx_max_requests = "upstream_cx_max_requests";
+        counter upstream_cx_max_duration_reached = "upstream_cx_max_duration_reached";
         counter upstream_cx_none_healthy = "upstream_cx_none_healthy";
         counter upstream_cx_connect_attempts_exceeded = "upstream_cx_connect_attempts_exceeded";
         counter upstream_cx_rx_bytes_total = "upstream_cx_rx_bytes_total";

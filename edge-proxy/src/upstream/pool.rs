@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::config::ClusterId;
 use crate::config::cluster::{Cluster, ClusterEntry};
@@ -86,8 +86,12 @@ impl HostPool {
     }
 
     /// A connection that is free now.
-    pub(crate) fn checkout(self: &Rc<Self>, speak: Speak) -> Option<Lease> {
+    pub(crate) fn checkout(self: &Rc<Self>, speak: Speak, now: Instant) -> Option<Lease> {
         if speak != Speak::Http1 {
+            let is_spent = |one: &Rc<Http2Connection>| self.spent(one.opened, one.idle_since(), now).is_some();
+            if self.http2.borrow().iter().any(is_spent) {
+                self.end_spent_http2(now);
+            }
             let found = self
                 .http2
                 .borrow()
@@ -101,8 +105,10 @@ impl HostPool {
         if speak != Speak::Http2 {
             // Taken out one by one: dropping a dead connection may ring `room`.
             while let Some(mut connection) = self.take_idle() {
-                if connection.client.is_alive() {
-                    return Some(Lease::Http1(connection));
+                match self.spent(connection.opened, Some(connection.idle_since), now) {
+                    Some(spent) => self.count(spent),
+                    None if connection.client.is_alive() => return Some(Lease::Http1(connection)),
+                    None => {}
                 }
             }
         }
@@ -123,7 +129,7 @@ impl HostPool {
         let workers = upstreams.worker.shared.workers;
         let _pending = PendingGuard::new(self, workers).ok_or(Fault::Overflow)?;
         loop {
-            if let Some(lease) = self.checkout(speak) {
+            if let Some(lease) = self.checkout(speak, upstreams.worker.clock.recent()) {
                 return Ok(lease);
             }
             let opening = self.opening.borrow().clone();
@@ -220,17 +226,16 @@ impl HostPool {
     /// Takes an HTTP/1 connection back.
     pub(crate) fn put_back(&self, upstreams: &Upstreams, mut connection: Box<Http1Connection>) {
         let now = upstreams.worker.clock.recent();
-        let cluster = &self.cluster;
-        let spent = cluster
-            .max_requests_per_connection
-            .is_some_and(|max| connection.served >= max);
-        let old = cluster
-            .max_connection_duration
-            .is_some_and(|max| now.saturating_duration_since(connection.opened) >= max);
-        if spent {
-            self.cells().upstream_cx_max_requests.inc();
+        let max_requests = self.cluster.max_requests_per_connection;
+        let spent = match max_requests.is_some_and(|max| connection.served >= max) {
+            true => Some(Spent::Requests),
+            false => self.spent(connection.opened, None, now),
+        };
+        if let Some(spent) = spent {
+            self.count(spent);
+            return;
         }
-        if self.closed.get() || spent || old || !connection.client.is_reusable() {
+        if self.closed.get() || !connection.client.is_reusable() {
             return;
         }
         connection.idle_since = now;
@@ -275,20 +280,49 @@ impl HostPool {
         }
     }
 
+    /// Whether a connection has had its time: since it was opened, or since it was used last if nobody uses it.
+    fn spent(&self, opened: Instant, idle_since: Option<Instant>, now: Instant) -> Option<Spent> {
+        let is_over = |limit: Option<Duration>, since: Instant| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        if is_over(self.cluster.max_connection_duration, opened) {
+            return Some(Spent::Age);
+        }
+        idle_since
+            .filter(|since| is_over(self.cluster.idle_timeout, *since))
+            .map(|_| Spent::Idle)
+    }
+
+    fn count(&self, spent: Spent) {
+        let cells = self.cells();
+        match spent {
+            Spent::Requests => cells.upstream_cx_max_requests.inc(),
+            Spent::Age => cells.upstream_cx_max_duration_reached.inc(),
+            Spent::Idle => cells.upstream_cx_idle_timeout.inc(),
+        }
+    }
+
+    /// Takes no more streams on connections in HTTP/2 that have had their time, and forgets those that have ended.
+    fn end_spent_http2(&self, now: Instant) {
+        self.http2.borrow_mut().retain(|connection| {
+            let spent = self.spent(connection.opened, connection.idle_since(), now);
+            if let Some(spent) = spent {
+                self.count(spent);
+                connection.close();
+            }
+            spent.is_none() && connection.is_open()
+        });
+    }
+
     /// Closes idle connections that are dead or too old; true while one remains.
     pub(crate) fn sweep(&self, now: Instant) -> bool {
-        let too_old = |since: Instant| {
-            self.cluster
-                .idle_timeout
-                .is_some_and(|limit| now.saturating_duration_since(since) >= limit)
-        };
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for mut connection in std::mem::take(&mut *self.http1.borrow_mut()) {
-            let old = too_old(connection.idle_since);
-            if old {
-                self.cells().upstream_cx_idle_timeout.inc();
+            let spent = self.spent(connection.opened, Some(connection.idle_since), now);
+            if let Some(spent) = spent {
+                self.count(spent);
             }
-            if old || !connection.client.is_alive() {
+            if spent.is_some() || !connection.client.is_alive() {
                 dropped.push(connection)
             } else {
                 kept.push(connection)
@@ -299,20 +333,20 @@ impl HostPool {
         // Whatever came in meanwhile is younger.
         kept.append(&mut http1);
         *http1 = kept;
-        self.http2.borrow_mut().retain(|connection| {
-            let old = connection.idle_since().is_some_and(too_old)
-                || self
-                    .cluster
-                    .max_connection_duration
-                    .is_some_and(|max| now.saturating_duration_since(connection.opened) >= max);
-            if old {
-                self.cells().upstream_cx_idle_timeout.inc();
-                connection.close();
-            }
-            !old && connection.is_open()
-        });
+        self.end_spent_http2(now);
         !http1.is_empty() || !self.http2.borrow().is_empty()
     }
+}
+
+/// Why no more requests are sent on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spent {
+    /// It has served as many as it may.
+    Requests,
+    /// It is as old as it may get.
+    Age,
+    /// Nobody has used it for too long.
+    Idle,
 }
 
 struct Waiting<'a>(&'a HostPool);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use edge_proxy::config::listener::HttpManager;
+use edge_proxy::config::listener::{Codec, HttpManager};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
 use edge_proxy::stats::WorkerIndex;
@@ -106,6 +106,41 @@ fn an_old_connection_finishes_its_streams_and_takes_no_new_ones() {
         assert_eq!(client.next_of(HEADERS).await.0, 1);
         assert_eq!(client.next_of(DATA).await, (1, b"late".to_vec()));
         assert_eq!(client.until_the_end().await, [0]);
+    });
+}
+
+#[test]
+fn a_connection_that_has_just_been_opened_is_told_and_answered() {
+    run(async {
+        let (proxy, ..) = stage(|manager| {
+            manager.codec = Codec::Http2;
+            manager.timeouts.max_connection_duration = Some(SHORT);
+        })
+        .await;
+        let mut client = Raw::silent(proxy.address).await;
+        let stats = Arc::clone(&manager_of(&proxy.snapshot.borrow()).stats);
+        until("it is to leave", || {
+            let old = |index| stats.cells(WorkerIndex(index)).downstream_cx_max_duration_reached.get();
+            old(0) + old(1) == 1
+        })
+        .await;
+        client.open(WIDE).await;
+        client.send(&frames::request(1, "/direct")).await;
+        assert_eq!(
+            client.next_of(GOAWAY).await.1[..4],
+            WIDE.to_be_bytes(),
+            "streams on their way are still welcome"
+        );
+        assert_eq!(client.next_of(HEADERS).await.0, 1);
+        // One that goes on saying nothing has the drain time.
+        let (proxy, ..) = stage(|manager| {
+            manager.codec = Codec::Http2;
+            manager.timeouts.idle = Some(SHORT);
+            briefly(manager);
+        })
+        .await;
+        let mut silent = Raw::silent(proxy.address).await;
+        silent.until_the_end().await;
     });
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use edge_proxy::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
 use edge_proxy::config::route::{RetryOn, RetryPolicy};
+use edge_proxy::stats::WorkerIndex;
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -296,6 +297,81 @@ fn trailers_about_a_connection_stay_on_it() {
         let trailers = whole.trailers().unwrap();
         assert_eq!((trailers.len(), &trailers["x-sum"]), (1, &"1".parse().unwrap()));
     });
+}
+
+/// As in Envoy: whoever sends slowly takes none of the backend's time.
+#[test]
+fn the_time_of_a_try_begins_when_the_request_was_sent() {
+    run(async {
+        let backend = Backend::start_async(Speaks::Http1, |seen| {
+            let answers = seen.uri().path() == "/";
+            async move {
+                match answers {
+                    true => Response::new(Full::from("ok")),
+                    false => std::future::pending().await,
+                }
+            }
+        })
+        .await;
+        let mut settings = forward(0);
+        let on = RetryOn {
+            server_error: true,
+            ..RetryOn::default()
+        };
+        settings.retry = retry(on, 1);
+        settings.retry.as_mut().unwrap().per_try_timeout = Some(Duration::from_millis(50));
+        let proxy = Proxy::start(with_forward(backend.address, settings));
+        let upload = async |path: &str| {
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 6\r\n\r\nabc");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream
+        };
+        let end = async |mut stream: TcpStream| {
+            stream.write_all(b"def").await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer.lines().next().unwrap().to_owned()
+        };
+        let (answered, silent) = (upload("/").await, upload("/silent").await);
+        until("both are on their way", || backend.connections() == 2).await;
+        // Both tries of one that is complete are over.
+        let reply = proxy.get("h", "/silent").await;
+        assert_eq!((reply.status, backend.connections()), (504, 4));
+        assert_eq!(end(answered).await, "HTTP/1.1 200 OK");
+        assert_eq!(end(silent).await, "HTTP/1.1 504 Gateway Timeout");
+        assert_eq!(
+            backend.connections(),
+            4,
+            "its other try is on a connection that has become free"
+        );
+    });
+}
+
+#[test]
+fn a_connection_that_is_too_old_is_not_used_again() {
+    for speaks in [Speaks::Http1, Speaks::Http2] {
+        run(async {
+            let backend = Backend::start(speaks, |_| Response::new(Full::from("ok"))).await;
+            let mut aging = cluster(0);
+            let age = Duration::from_millis(200);
+            aging.max_connection_duration = Some(age);
+            if speaks == Speaks::Http2 {
+                aging.protocol = UpstreamProtocol::Http2;
+            }
+            let entry = entry(0, aging, &[backend.address]);
+            let stats = Arc::clone(&entry.as_ref().unwrap().cluster.stats);
+            let proxy = Proxy::start(config(vec![entry], forward(0)));
+            assert_eq!(proxy.get("h", "/").await.text(), "ok");
+            let opened = std::time::Instant::now();
+            until("it is old", || opened.elapsed() > age).await;
+            assert_eq!(proxy.get("h", "/").await.text(), "ok");
+            assert_eq!(backend.connections(), 2);
+            let cells = stats.cells(WorkerIndex(0));
+            let counts = (&cells.upstream_cx_max_duration_reached, &cells.upstream_cx_idle_timeout);
+            assert_eq!((counts.0.get(), counts.1.get()), (1, 0));
+        });
+    }
 }
 
 #[test]

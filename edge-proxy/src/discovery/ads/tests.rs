@@ -9,6 +9,7 @@ use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::service::discovery::v3::Resource;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
+use tokio::io::AsyncWriteExt as _;
 
 use super::*;
 use crate::compile::files::Disk;
@@ -63,6 +64,23 @@ impl Server {
                 return (kind, request.resource_names_subscribe);
             }
         }
+    }
+
+    /// The next answer to a response of a type. There is none to another before.
+    async fn answered(&mut self, kind: Kind) {
+        loop {
+            let request = self.requests.recv().await.unwrap();
+            assert_eq!(request.error_detail, None);
+            if !request.response_nonce.is_empty() {
+                assert_eq!(Kind::of_url(&request.type_url), Some(kind));
+                return;
+            }
+        }
+    }
+
+    /// Whether there is an answer that was not taken yet.
+    fn has_answered(&mut self) -> bool {
+        std::iter::from_fn(|| self.requests.try_recv().ok()).any(|request| !request.response_nonce.is_empty())
     }
 
     async fn send<M: Message + Name + Default>(&self, kind: Kind, name: &str, yaml: &str) {
@@ -164,6 +182,56 @@ fn what_the_server_sends_in_time_comes_first() {
         assert_ne!(server.control.progress(), Progress::Live, "it has no routes");
         server.send::<RouteConfiguration>(Kind::Routes, "r", ROUTES).await;
         server.until_live().await;
+    });
+}
+
+/// A proxy that serves, with a cluster and a listener.
+async fn begin(server: &mut Server) {
+    server.send::<Cluster>(Kind::Cluster, "a", CLUSTER).await;
+    server.answered(Kind::Cluster).await;
+    server
+        .send::<ClusterLoadAssignment>(Kind::Assignment, "a", ENDPOINTS)
+        .await;
+    server.answered(Kind::Assignment).await;
+    server.send::<Listener>(Kind::Listener, "l", &listener()).await;
+    server.answered(Kind::Listener).await;
+    server.send::<RouteConfiguration>(Kind::Routes, "r", ROUTES).await;
+    server.answered(Kind::Routes).await;
+    server.until_live().await;
+}
+
+/// As from Envoy: a server takes it for leave to send routes to the cluster.
+#[test]
+fn a_cluster_is_acknowledged_when_its_hosts_have_been_probed() {
+    with_server(Duration::from_secs(3600), async |server| {
+        begin(server).await;
+        let host = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = host.local_addr().unwrap().port();
+        let checks = "ignore_health_on_host_removal: true, health_checks: [{timeout: 60s, interval: 60s, unhealthy_threshold: 1, healthy_threshold: 1, \
+                      http_health_check: {path: /}}]";
+        let cluster = CLUSTER.replace('}', "").replace("name: a", "name: b") + "}}}, " + checks + "}";
+        server.send::<Cluster>(Kind::Cluster, "b", &cluster).await;
+        assert_eq!(server.asked().await, (Kind::Assignment, vec!["b".to_owned()]));
+        let address = format!("{{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}");
+        let endpoints =
+            format!("{{cluster_name: b, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {address}}}}}]}}]}}");
+        server
+            .send::<ClusterLoadAssignment>(Kind::Assignment, "b", &endpoints)
+            .await;
+        server.answered(Kind::Assignment).await;
+        let (mut probe, _) = host.accept().await.unwrap();
+        assert!(!server.has_answered(), "it can't be used yet");
+        // Others that need nothing are, meanwhile.
+        let other = CLUSTER.replace("name: a", "name: c");
+        server.send::<Cluster>(Kind::Cluster, "c", &other).await;
+        server.answered(Kind::Cluster).await;
+        probe
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        server.answered(Kind::Cluster).await;
+        let snapshot = server.control.read(|assembly| assembly.snapshot().clone());
+        assert!(snapshot.cluster_by_name("b").is_some());
     });
 }
 

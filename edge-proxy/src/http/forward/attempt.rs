@@ -13,7 +13,6 @@ use std::time::Instant;
 
 use http::{HeaderValue, Method, Response};
 
-use crate::clock::Kind;
 use crate::config::endpoint::HostId;
 use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::fault::Fault;
@@ -32,7 +31,9 @@ impl<'a> Forwarding<'a> {
         let retry = self.settings.retry.as_deref();
         let Some(policy) = retry.filter(|policy| policy.max_retries > 0 && retry::covers(policy, &head)) else {
             let keep = self.templates_need_head().then(|| head.clone());
-            return match self.attempt(head, &mut source, 1).await {
+            let outcome = self.attempt(head, &mut source, 1).await;
+            self.arrival.end_try(&self.exchange.timer);
+            return match outcome {
                 Ok(answer) => respond::respond(self, answer, keep.as_deref(), 1).await,
                 Err(fault) => {
                     self.exchange.attempt_failed(fault);
@@ -54,6 +55,7 @@ impl<'a> Forwarding<'a> {
         let mut retrying = None;
         loop {
             let outcome = self.attempt(head.clone(), &mut source, attempt).await;
+            self.arrival.end_try(&self.exchange.timer);
             // A retry counts until it has come to something, not for its back-off alone: the limit is for backends that
             // take long. Only now may its place be taken by the next.
             drop(retrying.take());
@@ -144,11 +146,6 @@ impl<'a> Forwarding<'a> {
         let pool = self.pick(&head, number)?;
         self.exchange
             .note(|record| record.upstream.host = Some(Arc::clone(&pool.host)));
-        if self.limits.per_try.is_some() {
-            self.exchange
-                .timer
-                .set(Kind::PerTry, worker.clock.now(), self.limits.per_try);
-        }
         if let Some(HostRewrite::Endpoint) = self.host_rewrite {
             let new = rewrite::host(&HostRewrite::Endpoint, &head, &pool.host.hostname);
             set_authority(&mut head, new, self.settings, &connection);
@@ -163,7 +160,7 @@ impl<'a> Forwarding<'a> {
             let now = worker.clock.now();
             trace.attempt(&mut head.headers, &pool.host, number, &worker.random, now);
         }
-        let (mut lease, guard) = match pool.checkout(self.speak) {
+        let (mut lease, guard) = match pool.checkout(self.speak, worker.clock.recent()) {
             Some(lease) => (lease, RequestGuard::new(&pool)),
             None => {
                 let lease = self.open(&pool, &head).await?;
@@ -236,7 +233,12 @@ impl<'a> Forwarding<'a> {
         Ok((response, lease))
     }
 
+    /// The attempt has a connection. Its time begins when the client has sent everything, as in Envoy: neither a slow
+    /// client nor connecting is the backend's answer that it bounds.
     fn sent_on(&self, lease: &Lease, now: Instant) {
+        if self.limits.per_try.is_some() {
+            self.arrival.begin_try(&self.exchange.timer, self.limits.per_try);
+        }
         self.exchange.note(|record| record.sent_on(lease, now));
         if let Some(trace) = self.exchange.trace() {
             trace.sent(lease.protocol());
@@ -310,7 +312,6 @@ impl<'a> Forwarding<'a> {
     }
 
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
-        self.exchange.timer.clear(Kind::PerTry);
         self.exchange.note(|record| record.details = "via_upstream".into());
         if let Some(trace) = self.exchange.trace() {
             trace.answered(response.status().as_u16());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::compile::cluster::{Discovery, DnsSpec};
+use crate::compile::endpoint::Checks;
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::config::cluster::{Cluster, ClusterEntry};
@@ -139,6 +140,18 @@ impl Assembly {
     pub fn warming_clusters(&self) -> Vec<Arc<Cluster>> {
         let warming = self.clusters.values().filter_map(|state| state.warming.as_ref());
         warming.map(|entry| entry.cluster.clone()).collect()
+    }
+
+    /// Whether one of these clusters can't be used in any version because of what is found out here: the addresses of
+    /// its names, or the health of its hosts.
+    pub fn await_findings(&self, clusters: &[String]) -> bool {
+        clusters.iter().any(|name| {
+            self.clusters.get(name.as_str()).is_some_and(|state| {
+                let spec = &state.spec;
+                let finds_out = matches!(spec.discovery, Discovery::Dns(_)) || spec.checks() != Checks::None;
+                finds_out && state.active.is_none() && !self.is_hopeless(Kind::Cluster, name, spec.secrets())
+            })
+        })
     }
 
     /// Whether there are tables that no listener names any more: one goes over to another when that arrives, or a

@@ -51,14 +51,24 @@ pub(crate) struct Raw(pub(crate) TcpStream);
 impl Raw {
     /// Sends the preface and a window for streams; the window of the connection is as wide as can be.
     pub(crate) async fn connect(address: SocketAddr, window: u32) -> Self {
-        let mut raw = Self(narrow(address).await);
+        let mut raw = Self::silent(address).await;
+        raw.open(window).await;
+        raw
+    }
+
+    /// Says nothing yet.
+    pub(crate) async fn silent(address: SocketAddr) -> Self {
+        Self(narrow(address).await)
+    }
+
+    /// What [`connect`](Self::connect) sends.
+    pub(crate) async fn open(&mut self, window: u32) {
         let mut opening = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         let mut setting = vec![0, 4];
         setting.extend(window.to_be_bytes());
         opening.extend(frame(SETTINGS, 0, 0, &setting));
         opening.extend(frame(WINDOW_UPDATE, 0, 0, &(WIDE - 65_535).to_be_bytes()));
-        raw.send(&opening).await;
-        raw
+        self.send(&opening).await;
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
