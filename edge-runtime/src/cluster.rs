@@ -3,6 +3,7 @@
 //! What is read from it is [`crate::provider::cluster`]'s, statuses are [`crate::status`]'s, fleets
 //! [`crate::cluster_infra`]'s.
 
+mod bounded;
 pub mod client;
 pub mod discovery;
 pub mod election;
@@ -13,7 +14,7 @@ mod throttle;
 pub mod watching;
 
 pub use client::Api;
-pub use discovery::{ReadKind, Served};
+pub use discovery::{ReadKind, Served, Unreadable};
 
 use edge_ir::label;
 

@@ -1,13 +1,18 @@
 //! Clients of the API server.
 
 use super::terms::ClientLimits;
-use super::{fault::describe, throttle::Throttle};
+use super::{bounded::Bounded, fault::describe, throttle::Throttle};
 use crate::Error;
 use kube::{Client, Config, client::ClientBuilder};
 use std::{fmt, time::Duration};
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer may take to begin, a watch's included: as long as an API server itself takes for a request.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long nothing may come of an answer that has begun. A watch hears a bookmark every minute, and ends after less
+/// than five.
+const SILENCE: Duration = Duration::from_secs(295);
 
 /// Clients of the API server; cheap to clone.
 #[derive(Clone)]
@@ -35,9 +40,13 @@ impl Api {
         // be neither seen nor counted.
         config.default_retry = false;
         let builder = |config| ClientBuilder::try_from(config).map_err(|error| unfound(&describe(&error)));
+        let bounded = tower::layer::layer_fn(|inner| Bounded::new(inner, ANSWER));
         let throttle = tower::layer::layer_fn(move |inner| Throttle::new(inner, limits));
-        let requests = builder(config.clone())?.with_layer(&throttle).build();
-        let urgent = builder(config)?.build();
+        let requests = builder(config.clone())?
+            .with_layer(&bounded)
+            .with_layer(&throttle)
+            .build();
+        let urgent = builder(config)?.with_layer(&bounded).build();
         Ok(Self {
             requests,
             urgent,
@@ -80,6 +89,7 @@ pub async fn infer() -> Result<Client, Error> {
 async fn infer_config() -> Result<Config, Error> {
     let mut config = Config::infer().await.map_err(|error| unfound(&error.to_string()))?;
     config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
     Ok(config)
 }
 

@@ -1,13 +1,14 @@
 //! Which of our kinds, and of those that the configuration names, the API server serves, and at which version.
 //!
 //! Kinds whose definitions are missing are no fault: they are looked for again and again, so that one that is installed
-//! later is read without a restart, and one that goes is let go.
+//! later is read without a restart, and one that goes is let go. A kind that is served only at versions that we don't
+//! know is neither: its objects are there and can't be read.
 
 use super::fault::{Trouble, describe};
 use crate::{backoff::jittered, due, task::Stop};
 use edge_translate::api::{CustomKind, Kind, ObjectKey, Scope};
 use futures_util::FutureExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
 use kube::{Client, Error, core::ApiResource};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,7 +62,7 @@ impl ReadKind {
     }
 
     /// Versions that are read, the best first.
-    fn versions(&self) -> Vec<&str> {
+    pub fn versions(&self) -> Vec<&str> {
         match self {
             Self::Known(kind) => kind.versions().to_vec(),
             Self::Custom(kind) => vec![&kind.version],
@@ -113,11 +114,37 @@ pub struct Served {
     pub kinds: BTreeMap<ReadKind, ApiResource>,
     /// Whether a watch can begin with what is there (Kubernetes KEP-3157).
     pub streams_lists: bool,
-    /// Kinds that are served only at versions that we don't know.
-    unknown: BTreeMap<ReadKind, String>,
+    /// Kinds that are served only in a way in which they can't be read.
+    pub unreadable: BTreeMap<ReadKind, Unreadable>,
+}
+
+/// How a kind is served that can't be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// At which versions.
+    pub versions: String,
+    /// How to ask which objects of it there are; `None`: not at all, for they are the whole cluster's.
+    pub resource: Option<ApiResource>,
 }
 
 impl Served {
+    /// How to watch a kind, and thereby learn which objects of it there are, whether or not they can be read.
+    pub fn watched_as(&self, kind: &ReadKind) -> Option<&ApiResource> {
+        let unreadable = || self.unreadable.get(kind)?.resource.as_ref();
+        self.kinds.get(kind).or_else(unreadable)
+    }
+
+    /// Kinds of which one can learn which objects there are.
+    pub fn watchable(&self) -> impl Iterator<Item = &ReadKind> {
+        let unreadable = self.unreadable.iter().filter(|(_, how)| how.resource.is_some());
+        self.kinds.keys().chain(unreadable.map(|(kind, _)| kind))
+    }
+
+    /// Whether a kind is served in any way.
+    fn has(&self, kind: &ReadKind) -> bool {
+        self.kinds.contains_key(kind) || self.unreadable.contains_key(kind)
+    }
+
     /// How to ask for an object.
     pub fn resource_of(&self, key: &ObjectKey) -> Option<&ApiResource> {
         let Some((custom, _)) = key.custom() else {
@@ -198,18 +225,21 @@ impl Missed {
 
     /// Takes a look into account: what was there before and hasn't been missed often enough is there still.
     fn confirm(&mut self, before: &Served, found: &mut Served, wanted: &[ReadKind]) {
-        self.0
-            .retain(|kind, _| !found.kinds.contains_key(kind) && wanted.contains(kind));
-        for (kind, resource) in &before.kinds {
-            if found.kinds.contains_key(kind) || !wanted.contains(kind) {
+        self.0.retain(|kind, _| !found.has(kind) && wanted.contains(kind));
+        for kind in before.watchable() {
+            if found.has(kind) || !wanted.contains(kind) {
                 continue;
             }
             let misses = self.0.entry(kind.clone()).or_default();
             *misses += 1;
-            if *misses < MISSES {
-                found.kinds.insert(kind.clone(), resource.clone());
-            } else {
+            if *misses >= MISSES {
                 self.0.remove(kind);
+                continue;
+            }
+            if let Some(resource) = before.kinds.get(kind) {
+                found.kinds.insert(kind.clone(), resource.clone());
+            } else if let Some(how) = before.unreadable.get(kind) {
+                found.unreadable.insert(kind.clone(), how.clone());
             }
         }
     }
@@ -218,7 +248,7 @@ impl Missed {
 /// Says what is new about what is missing.
 fn tell(before: Option<&Served>, now: &Served, wanted: &[ReadKind]) {
     let missing = |served: &Served| -> Vec<String> {
-        let missing = wanted.iter().filter(|kind| !served.kinds.contains_key(kind));
+        let missing = wanted.iter().filter(|kind| !served.has(kind));
         missing.map(ToString::to_string).collect()
     };
     let kinds = missing(now);
@@ -229,9 +259,9 @@ fn tell(before: Option<&Served>, now: &Served, wanted: &[ReadKind]) {
             "the API server doesn't serve these; they are read as soon as it does"
         );
     }
-    for (kind, versions) in &now.unknown {
-        if before.is_none_or(|before| before.unknown.get(kind) != Some(versions)) {
-            let known = kind.versions().join(", ");
+    for (kind, how) in &now.unreadable {
+        if before.is_none_or(|before| before.unreadable.get(kind) != Some(how)) {
+            let (versions, known) = (&how.versions, kind.versions().join(", "));
             tracing::warn!(
                 "{kind} is served as {versions} only, and read as {known}; install a definition that has one of these"
             );
@@ -274,7 +304,7 @@ async fn look_at(client: &Client, group: &str, kinds: &[&ReadKind], served: &mut
     let Some(APIGroup { versions, .. }) = get(client, &format!("/apis/{group}")).await? else {
         return Ok(());
     };
-    let mut found: BTreeMap<&ReadKind, BTreeMap<String, String>> = BTreeMap::new();
+    let mut found: BTreeMap<&ReadKind, BTreeMap<String, APIResource>> = BTreeMap::new();
     for version in versions {
         let path = format!("/apis/{group}/{}", version.version);
         let Some(APIResourceList { resources, .. }) = get(client, &path).await? else {
@@ -290,7 +320,7 @@ async fn look_at(client: &Client, group: &str, kinds: &[&ReadKind], served: &mut
                 (ReadKind::Custom(_), false) => format!("{} for the whole cluster", version.version),
                 _ => version.version.clone(),
             };
-            found.entry(kind).or_default().insert(version, resource.name);
+            found.entry(kind).or_default().insert(version, resource);
         }
     }
     for (kind, versions) in found {
@@ -299,10 +329,18 @@ async fn look_at(client: &Client, group: &str, kinds: &[&ReadKind], served: &mut
             .into_iter()
             .find_map(|version| versions.get_key_value(version));
         match best {
-            Some((version, plural)) => drop(served.kinds.insert(kind.clone(), resource(kind, version, plural))),
+            Some((version, found)) => {
+                served.kinds.insert(kind.clone(), resource(kind, version, &found.name));
+            }
             None => {
                 let names: Vec<&str> = versions.keys().map(String::as_str).collect();
-                served.unknown.insert(kind.clone(), names.join(", "));
+                let is_watchable = |found: &APIResource| found.namespaced == (kind.scope() == Scope::Namespaced);
+                let watched = versions.iter().find(|(_, found)| is_watchable(found));
+                let how = Unreadable {
+                    versions: names.join(", "),
+                    resource: watched.map(|(version, found)| resource(kind, version, &found.name)),
+                };
+                served.unreadable.insert(kind.clone(), how);
             }
         }
     }
@@ -342,6 +380,10 @@ fn streams_lists(major: &str, minor: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+    use tower::service_fn;
 
     #[test]
     fn a_kind_is_gone_when_it_was_missed_again_and_again() {
@@ -361,5 +403,61 @@ mod tests {
         assert_eq!(is_there(all()), (true, true), "it was there all the time");
         let last = [none(), none(), none()].map(&mut is_there);
         assert_eq!(last, [(true, false), (true, false), (false, true)]);
+    }
+
+    /// A client of an API server that has these versions of SecurityPolicy, and nothing else.
+    fn serving(versions: &'static [&'static str]) -> Client {
+        let answer = move |request: http::Request<Body>| async move {
+            let group = "/apis/gateway.edge";
+            let version = |name: &str| json!({ "version": name, "groupVersion": format!("gateway.edge/{name}") });
+            let listed = |name: &&&str| request.uri().path() == format!("{group}/{name}");
+            let (code, body) = match (request.uri().path(), versions.iter().find(listed)) {
+                ("/version", _) => (
+                    200,
+                    json!({ "major": "1", "minor": "32", "gitVersion": "", "gitCommit": "",
+                    "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "" }),
+                ),
+                (path, _) if path == group => (
+                    200,
+                    json!({ "name": "gateway.edge",
+                    "versions": versions.iter().map(|name| version(name)).collect::<Vec<_>>() }),
+                ),
+                (_, Some(name)) => (
+                    200,
+                    json!({ "groupVersion": format!("gateway.edge/{name}"), "resources": [
+                    { "name": "securitypolicies", "singularName": "", "namespaced": true, "kind": "SecurityPolicy", "verbs": [] },
+                    { "name": "securitypolicies/status", "singularName": "", "namespaced": true, "kind": "SecurityPolicy",
+                      "verbs": [] },
+                ] }),
+                ),
+                _ => (
+                    404,
+                    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "the server could not find the requested resource" }),
+                ),
+            };
+            let mut response = http::Response::new(Body::from(body.to_string().into_bytes()));
+            *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+            Ok::<_, Infallible>(response)
+        };
+        Client::new(service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn a_kind_at_versions_that_nobody_knows_is_there_and_not_missing() {
+        let kind = ReadKind::Known(Kind::SecurityPolicy);
+        let wanted = std::slice::from_ref(&kind);
+        let before = look(&serving(&["v1alpha1"]), wanted).await.unwrap();
+        assert_eq!(before.kinds[&kind].version, "v1alpha1");
+        let mut missed = Missed::default();
+        for _ in 0..=MISSES {
+            let mut found = look(&serving(&["v1beta1"]), wanted).await.unwrap();
+            missed.confirm(&before, &mut found, wanted);
+            assert!(missed.is_empty() && !found.kinds.contains_key(&kind));
+            assert_eq!(found.watched_as(&kind).map(|found| &*found.version), Some("v1beta1"));
+            assert_eq!(found.unreadable[&kind].versions, "v1beta1");
+        }
+        let both = look(&serving(&["v1beta1", "v1alpha1"]), wanted).await.unwrap();
+        assert_eq!(both.watched_as(&kind).map(|found| &*found.version), Some("v1alpha1"));
     }
 }

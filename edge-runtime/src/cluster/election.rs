@@ -80,6 +80,10 @@ struct Candidate {
     seen: Option<(Lease, Instant)>,
     /// When it was ours for sure.
     renewed: Option<Instant>,
+    /// When it was last tried to write into it.
+    written: Instant,
+    /// How long to wait before the next turn.
+    pause: Duration,
     trouble: Trouble,
 }
 
@@ -93,6 +97,8 @@ impl Candidate {
             leadership,
             seen: None,
             renewed: None,
+            written: Instant::now(),
+            pause: Duration::ZERO,
             trouble: Trouble::default(),
         }
     }
@@ -101,19 +107,23 @@ impl Candidate {
     fn next_turn(&self) -> Instant {
         let now = Instant::now();
         match self.renewed {
-            Some(renewed) => (now + self.terms.retry).min(renewed + self.terms.renew_deadline),
+            Some(renewed) => (now + self.pause).min(renewed + self.terms.renew_deadline),
             None => now + jittered(self.terms.retry),
         }
     }
 
     /// Tries once to become or stay the leader.
     async fn turn(&mut self) {
-        let begun = Instant::now();
-        let end = self.renewed.unwrap_or(begun) + self.terms.renew_deadline;
+        let end = self.renewed.unwrap_or_else(Instant::now) + self.terms.renew_deadline;
+        self.pause = self.terms.retry;
         let tried = time::timeout_at(end, self.try_once()).await;
         let problem = match tried {
             Ok(Ok(true)) => {
-                self.renewed = Some(begun);
+                self.renewed = Some(self.written);
+                self.pause = self
+                    .terms
+                    .retry
+                    .min(spare(self.terms.renew_deadline, self.written.elapsed()) / 2);
                 if self.trouble.is_over() {
                     tracing::info!(lease = LEASE, "the lease can be used again");
                 }
@@ -193,6 +203,7 @@ impl Candidate {
             },
             spec: Some(self.spec(&LeaseSpec::default())),
         };
+        self.written = Instant::now();
         match self.leases.create(&PostParams::default(), &lease).await {
             Ok(lease) => {
                 self.look(lease);
@@ -210,6 +221,7 @@ impl Candidate {
         };
         lease.spec = Some(self.spec(&lease.spec.take().unwrap_or_default()));
         lease.metadata.managed_fields = None;
+        self.written = Instant::now();
         let lease = self.leases.replace(LEASE, &PostParams::default(), &lease).await?;
         self.look(lease);
         Ok(())
@@ -258,6 +270,11 @@ impl Candidate {
             tracing::debug!("the lease was not given up; it runs out by itself");
         }
     }
+}
+
+/// The time that is left of a deadline after a write that took so long, if the next one takes as long.
+fn spare(deadline: Duration, took: Duration) -> Duration {
+    deadline.saturating_sub(took * 2)
 }
 
 /// Rounded up: a Lease that others see run out before its holder does has two holders.

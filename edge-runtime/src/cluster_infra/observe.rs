@@ -14,7 +14,8 @@ use crate::{
 };
 use edge_infra::ObjectKind;
 use futures_util::StreamExt as _;
-use kube::{Client, core::DynamicObject, runtime::watcher::Event};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, core::DynamicObject, runtime::watcher::Event};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
@@ -134,7 +135,7 @@ async fn keep_following(place: WatchScope, client: Client, sender: mpsc::Sender<
 async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>) {
     let kind = place.kind;
     let target = Target {
-        client,
+        client: client.clone(),
         resource: resource(kind),
         namespace: place.namespace.clone(),
         labels: &OWN_LABELS,
@@ -151,7 +152,10 @@ async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>)
                 if trouble.is_news(&problem) {
                     tracing::warn!(kind = kind.as_str(), "objects of proxies can't be watched: {problem}");
                 }
-                continue;
+                match is_gone(place, &client).await {
+                    true => News::Complete(place.clone(), BTreeSet::new()),
+                    false => continue,
+                }
             }
             Ok(Event::Init) => {
                 listed.clear();
@@ -174,6 +178,13 @@ async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>)
             return;
         }
     }
+}
+
+/// Whether a place is a namespace that isn't there: nothing is in it, and who may look into it nobody can have said.
+async fn is_gone(place: &WatchScope, client: &Client) -> bool {
+    let Some(name) = &place.namespace else { return false };
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    matches!(namespaces.get_metadata_opt(name).await, Ok(None))
 }
 
 fn seen(kind: ObjectKind, object: DynamicObject) -> News {

@@ -5,7 +5,9 @@
 //! Which kinds there are is looked for again and again ([`crate::cluster::discovery`]), which namespaces count follows
 //! their labels ([`scope`]). Secrets and ConfigMaps are watched by their metadata, and read while something names them
 //! ([`references`]): their contents stay where they are otherwise. A watch that fails goes on being tried, and what was
-//! read stays in force; whatever was missed is made up for by the next complete list.
+//! read stays in force; whatever was missed is made up for by the next complete list. So is it with a kind that is
+//! served only at versions that we don't know: its objects are heard of there, as ones that can't be read, and a
+//! provider that begins beside some waits for a definition that it knows, for they may be what guards others.
 
 use crate::{
     backoff::Backoff,
@@ -182,7 +184,7 @@ impl Provider {
     /// Starts and stops watches, so that all that is served and counts is watched, and nothing else.
     fn arrange(&mut self) {
         let namespaces = self.namespaces.names();
-        let kinds = self.served.kinds.keys();
+        let kinds = self.served.watchable();
         let wanted: BTreeSet<Source> = kinds.flat_map(|kind| sources(kind, namespaces.as_ref())).collect();
         let gone: Vec<Source> = self
             .running
@@ -209,7 +211,8 @@ impl Provider {
             let running = self.running.get(&source);
             // A kind that is served at another version is asked for there. What was read before stays in force until
             // that is complete.
-            if running.map(|running| &running.resource) != self.served.kinds.get(&source.kind) {
+            if running.map(|running| &running.resource) != self.served.watched_as(&source.kind) {
+                self.table.begin_anew(&source);
                 self.start(source, Duration::ZERO);
             }
         }
@@ -217,7 +220,7 @@ impl Provider {
 
     /// Starts a watch after a pause, in the place of one that there may be.
     fn start(&mut self, source: Source, pause: Duration) {
-        let Some(resource) = self.served.kinds.get(&source.kind).cloned() else {
+        let Some(resource) = self.served.watched_as(&source.kind).cloned() else {
             return;
         };
         self.number += 1;
@@ -368,7 +371,8 @@ impl Provider {
 
     /// Until everything is there: says what is missing, or that nothing is. From then on: what can't be watched.
     async fn tell_progress(&mut self) -> bool {
-        self.outputs.metrics.set(Gauge::WatchesFailing, self.troubles.len());
+        let n_failing = self.troubles.len() + self.unreadable_kinds().count();
+        self.outputs.metrics.set(Gauge::WatchesFailing, n_failing);
         let was_synced = self.is_synced;
         let awaited = match was_synced {
             true => self.failing(),
@@ -397,8 +401,21 @@ impl Provider {
         let failing = failing.map(|(source, reason)| {
             format!("{source} can't be watched: {reason}; what was read before stays in force")
         });
-        let failing: Vec<String> = failing.collect();
+        let unreadable = self.unreadable_kinds();
+        let unreadable = unreadable.map(|reason| format!("{reason}; what was read before stays in force"));
+        let failing: Vec<String> = failing.chain(unreadable).collect();
         (!failing.is_empty()).then(|| failing.join("\n").into())
+    }
+
+    /// Kinds of which there are objects that can't be read at any version at which they are served.
+    fn unreadable_kinds(&self) -> impl Iterator<Item = String> {
+        let unreadable = self.served.unreadable.iter();
+        unreadable
+            .filter(|(kind, _)| self.table.holds(kind))
+            .map(|(kind, how)| {
+                let (served, known) = (&how.versions, kind.versions().join(", "));
+                format!("{kind} can't be read: it is served as {served} only, and read as {known}")
+            })
     }
 
     /// What isn't there yet of all that there is at the beginning.
@@ -413,14 +430,15 @@ impl Provider {
         if self.namespaces.is_selective() && !self.table.is_source_complete(&all_namespaces) {
             return Some("the namespaces aren't read yet".into());
         }
-        if self.table.is_complete() {
+        let unreadable: Vec<String> = self.unreadable_kinds().collect();
+        if self.table.is_complete() && unreadable.is_empty() {
             return None;
         }
         let missing = self.table.incomplete().map(|source| match self.troubles.get(source) {
             Some(reason) => format!("{source} can't be read: {reason}"),
             None => format!("{source} isn't read yet"),
         });
-        let mut missing: Vec<String> = missing.collect();
+        let mut missing: Vec<String> = missing.chain(unreadable).collect();
         if missing.is_empty() {
             missing.push("Secrets or ConfigMaps that are in use aren't read yet".to_owned());
         }

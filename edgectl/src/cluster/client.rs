@@ -160,7 +160,10 @@ pub fn explain(error: Error, what: &str) -> anyhow::Error {
                  cluster-admin",
                 status.message
             ),
-            404 => anyhow!("{what}: the cluster doesn't know this kind: {}", status.message),
+            // Of a kind that it doesn't know, it names no object.
+            404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => {
+                anyhow!("{what}: the cluster doesn't know this kind: {}", status.message)
+            }
             _ => anyhow!("{what}: {}", status.message),
         },
         // Whatever was asked for, that is another matter.
@@ -172,6 +175,8 @@ pub fn explain(error: Error, what: &str) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::core::Status;
+    use serde_json::json;
     use std::fs;
 
     fn said(text: &str, context: Option<&str>) -> String {
@@ -189,6 +194,24 @@ mod tests {
         });
         let error = format!("{:#}", asked.unwrap_err());
         error.replace(&path.display().to_string(), "FILE")
+    }
+
+    #[test]
+    fn an_object_that_is_not_there_is_no_unknown_kind() {
+        let said = |name: &str, message: &str| {
+            let details = json!({ "name": name });
+            let status = json!({ "status": "Failure", "message": message, "code": 404, "details": details });
+            let status: Status = serde_json::from_value(status).unwrap();
+            explain(Error::Api(status.boxed()), "it can't be applied").to_string()
+        };
+        assert_eq!(
+            said("a2", "namespaces \"a2\" not found"),
+            "it can't be applied: namespaces \"a2\" not found"
+        );
+        assert_eq!(
+            said("", "the server could not find the requested resource"),
+            "it can't be applied: the cluster doesn't know this kind: the server could not find the requested resource"
+        );
     }
 
     /// One that names this address.

@@ -260,7 +260,8 @@ impl Objects {
             conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Failed" && one.status == "True"))
         };
         let ended = conditions::is_job_completed().or(failed);
-        let logs = format!("see `kubectl logs -n {namespace} job/{name}`");
+        let logs =
+            format!("see `kubectl describe -n {namespace} job/{name}` and `kubectl logs -n {namespace} job/{name}`");
         let waiting = Box::pin(await_condition(api.clone(), name, ended));
         self.in_time(waiting, &format!("job {name} has not ended; {logs}"))
             .await?;

@@ -8,7 +8,7 @@ use crate::cluster::{
 };
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeSet, future::Future, time::Duration};
 use tokio::time;
 
 /// How often pods that are waited for are looked at.
@@ -27,6 +27,7 @@ const MADE_LATER: [(&str, &str, &str); 6] = [
 pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Progress) -> Result<()> {
     let release = &parts.release;
     progress.step("Looking at what is there");
+    namespaces(objects, &parts.workload, release).await?;
     foreign(objects, &parts.workload, release).await?;
     rivals::check(objects, &parts.workload, release, progress).await?;
     definitions::check(objects, &parts.definitions).await?;
@@ -160,6 +161,35 @@ fn inventory(release: &Release, workload: &[Value]) -> Inventory {
         inventory.add(Entry::new(version, kind, Some(&release.namespace), name));
     }
     inventory
+}
+
+/// Roles are made in each namespace that is to be watched, so these must be there.
+async fn namespaces(objects: &Objects, workload: &[Value], release: &Release) -> Result<()> {
+    let mut missing = Vec::new();
+    for name in other_namespaces(workload, &release.namespace) {
+        if objects.get(&Entry::new("v1", "Namespace", None, name)).await?.is_none() {
+            missing.push(name);
+        }
+    }
+    ensure!(
+        missing.is_empty(),
+        "namespaces that are to be watched don't exist: {}. Make them first, or take them out of \
+         config.edgeGateway.provider.cluster.watch.namespaces",
+        missing.join(", ")
+    );
+    Ok(())
+}
+
+/// Namespaces with objects of an installation, but for its own and for those that it makes.
+fn other_namespaces<'a>(workload: &'a [Value], own: &str) -> BTreeSet<&'a str> {
+    let of = |object: &'a Value| object["metadata"]["namespace"].as_str();
+    let is_made = |name: &str| {
+        let mut made = workload.iter().filter(|object| object["kind"] == "Namespace");
+        made.any(|object| object["metadata"]["name"] == name)
+    };
+    let mut names: BTreeSet<&str> = workload.iter().filter_map(of).collect();
+    names.retain(|name| *name != own && !is_made(name));
+    names
 }
 
 /// Objects of these names that somebody else keeps are left alone, all or none.
@@ -300,6 +330,22 @@ mod tests {
         objects::{self, workload},
         values,
     };
+
+    #[test]
+    fn namespaces_that_are_watched_must_be_there_and_the_own_one_is_made() {
+        let release = Release {
+            name: "r".to_owned(),
+            namespace: "n".to_owned(),
+        };
+        let watch = "config.edgeGateway.provider.cluster.watch";
+        let settings = [
+            format!("{watch}.type=Namespaces"),
+            format!("{watch}.namespaces={{a1,a2}}"),
+        ];
+        let values = values::read(&[] as &[&str], &settings).unwrap();
+        let workload = workload(&values, &release);
+        assert_eq!(other_namespaces(&workload, &release.namespace), ["a1", "a2"].into());
+    }
 
     #[test]
     fn the_controller_ends_before_anything_that_it_stands_on() {

@@ -16,6 +16,7 @@ struct Server(Arc<watch::Sender<(Option<Value>, Answers)>>);
 #[derive(Clone, Copy, PartialEq)]
 enum Answers {
     Well,
+    Late(Duration),
     Never,
 }
 
@@ -31,8 +32,11 @@ impl Server {
             async move {
                 let method = request.method().clone();
                 let body = request.into_body().collect_bytes().await.unwrap();
-                if server.0.borrow().1 == Answers::Never {
-                    std::future::pending::<()>().await;
+                let answers = server.0.borrow().1;
+                match answers {
+                    Answers::Well => {}
+                    Answers::Late(pause) => time::sleep(pause).await,
+                    Answers::Never => std::future::pending().await,
                 }
                 let (code, value) = server.answer(&method, serde_json::from_slice(&body).unwrap_or_default());
                 let mut response = Response::new(Body::from(value.to_string().into_bytes()));
@@ -169,6 +173,30 @@ async fn a_leader_that_cannot_renew_steps_down_and_comes_back() {
     replica.becomes(Leadership::Following).await;
     server.0.send_modify(|(_, answers)| *answers = Answers::Well);
     replica.becomes(Leadership::Leading).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_answered_late_leads_all_the_same() {
+    // Asked, created, and asked again later: each of it a third of the time in which it must be renewed.
+    let server = Server::new(None);
+    server
+        .0
+        .send_modify(|(_, answers)| *answers = Answers::Late(Duration::from_millis(300)));
+    let mut replica = Replica::start_with(&server, [1500, 1000, 200]);
+    replica.becomes(Leadership::Leading).await;
+    replica.leadership.mark_unchanged();
+    let renewals = async {
+        let mut states = server.0.subscribe();
+        for _ in 0..5 {
+            let before = states.borrow_and_update().0.clone();
+            states.wait_for(|(lease, _)| *lease != before).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = renewals => {}
+        changed = replica.leadership.changed() => panic!("it is lost: {changed:?}"),
+    }
     replica.stop().await;
 }
 

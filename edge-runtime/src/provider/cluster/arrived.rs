@@ -164,9 +164,17 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
         // says.
         self.value["apiVersion"] = resource.api_version.as_str().into();
         self.value["kind"] = resource.kind.as_str().into();
+        let known = kind.versions();
         let read = match kind {
-            ReadKind::Known(_) => from_value(&self.value),
-            ReadKind::Custom(kind) => custom_from_value(kind, &self.value).map(|object| (object, Vec::new())),
+            // At another version the same words may mean something else.
+            _ if !known.contains(&&*resource.version) => {
+                let (served, known) = (&resource.version, known.join(", "));
+                Err(format!("it is served as {served}, and read as {known}"))
+            }
+            ReadKind::Known(_) => from_value(&self.value).map_err(|fault| fault.message),
+            ReadKind::Custom(kind) => custom_from_value(kind, &self.value)
+                .map(|object| (object, Vec::new()))
+                .map_err(|fault| fault.message),
         };
         match read {
             Ok((object, remarks)) => {
@@ -175,9 +183,9 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
                 }
                 (Content::Object(object), references)
             }
-            Err(fault) => {
+            Err(message) => {
                 let malformed = Malformed {
-                    message: fault.message.into(),
+                    message: message.into(),
                     generation,
                     parents: parents.into(),
                 };

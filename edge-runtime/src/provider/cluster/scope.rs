@@ -1,10 +1,11 @@
 //! Which namespaces count. The controller's own always does; those that a selector chooses come and go with their
-//! labels.
+//! labels, and named ones are looked into while they are there: nobody may be allowed to look into one that isn't, and
+//! there is nothing in it to wait for.
 
 use crate::config::Scope;
 use edge_translate::{
     Change,
-    api::{Kind, Object},
+    api::{Kind, Namespace, Object},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(super) struct Namespaces {
     own: Arc<str>,
     scope: Scope,
-    /// Those that the selector chooses.
+    /// Those that are there of the ones that are named, or that the selector chooses.
     chosen: BTreeSet<Arc<str>>,
 }
 
@@ -25,23 +26,25 @@ impl Namespaces {
         }
     }
 
-    /// Whether they depend on labels, so that they aren't known before all namespaces are.
+    /// Whether they depend on which namespaces there are, so that they aren't known before all of those are.
     pub(super) fn is_selective(&self) -> bool {
-        matches!(self.scope, Scope::Selector(_))
+        !matches!(self.scope, Scope::All)
     }
 
     /// Looks at namespaces that came, changed or went. Whether that changes what counts.
     pub(super) fn follow(&mut self, changes: &[Change]) -> bool {
-        let Scope::Selector(selector) = &self.scope else {
-            return false;
+        let counts = |namespace: &Namespace| match &self.scope {
+            Scope::All => false,
+            Scope::Namespaces(names) => names.contains(&namespace.metadata.name),
+            // An operator that we don't know chooses nothing.
+            Scope::Selector(selector) => selector.matches(&namespace.metadata.labels) == Some(true),
         };
         let mut has_changed = false;
         for change in changes {
             has_changed |= match change {
                 Change::Put(Object::Namespace(namespace)) => {
                     let name = &namespace.metadata.name;
-                    // An operator that we don't know chooses nothing.
-                    match selector.matches(&namespace.metadata.labels) == Some(true) {
+                    match counts(namespace) {
                         true => self.chosen.insert(Arc::clone(name)),
                         false => self.chosen.remove(name),
                     }
@@ -55,12 +58,10 @@ impl Namespaces {
 
     /// Their names; `None`: all count.
     pub(super) fn names(&self) -> Option<BTreeSet<Arc<str>>> {
-        let chosen = match &self.scope {
-            Scope::All => return None,
-            Scope::Namespaces(names) => names,
-            Scope::Selector(_) => &self.chosen,
-        };
-        let mut names = chosen.clone();
+        if matches!(self.scope, Scope::All) {
+            return None;
+        }
+        let mut names = self.chosen.clone();
         names.insert(Arc::clone(&self.own));
         Some(names)
     }
@@ -97,8 +98,12 @@ mod tests {
         assert_eq!(named(&chosen), ["system", "two"]);
         assert!(chosen.follow(&[Change::Remove(ObjectKey::new(Kind::Namespace, "", "two"))]));
         assert_eq!(named(&chosen), ["system"]);
-        let fixed = namespaces(Scope::Namespaces(["one".into()].into()));
+        let mut fixed = namespaces(Scope::Namespaces(["one".into()].into()));
+        assert_eq!(named(&fixed), ["system"], "it isn't there yet");
+        assert!(fixed.follow(&[labelled("one", "a"), labelled("two", "a")]));
         assert_eq!(named(&fixed), ["one", "system"]);
+        assert!(fixed.follow(&[Change::Remove(ObjectKey::new(Kind::Namespace, "", "one"))]));
+        assert_eq!(named(&fixed), ["system"]);
         assert_eq!(namespaces(Scope::All).names(), None);
     }
 }

@@ -105,6 +105,13 @@ impl Table {
         self.sources.entry(source).or_default();
     }
 
+    /// A source is heard of in another way from now on: what it holds may be read otherwise there.
+    pub(super) fn begin_anew(&mut self, source: &Source) {
+        if let Some(held) = self.sources.get_mut(source) {
+            held.is_complete = false;
+        }
+    }
+
     /// Nothing more will be heard of a source, and what it held doesn't count any more.
     pub(super) fn drop(&mut self, source: &Source) {
         for key in self.sources.remove(source).unwrap_or_default().keys {
@@ -121,6 +128,12 @@ impl Table {
     /// Whether a source has told all that it had.
     pub(super) fn is_source_complete(&self, source: &Source) -> bool {
         self.sources.get(source).is_some_and(|held| held.is_complete)
+    }
+
+    /// Whether there are objects of a kind, readable or not.
+    pub(super) fn holds(&self, kind: &ReadKind) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|(source, held)| source.kind == *kind && !held.keys.is_empty())
     }
 
     /// Sources that haven't told all that they had.

@@ -3,7 +3,7 @@
 use super::resource;
 use crate::{
     cluster::{
-        Api, ReadKind, Served,
+        Api, ReadKind, Served, Unreadable,
         terms::{ClientLimits, Election},
     },
     config::{Cluster, Deploy, Scope},
@@ -167,19 +167,23 @@ fn gateway(certificate: Option<&str>) -> Value {
     object("gw", json!({ "gatewayClassName": "c", "listeners": [listener] }))
 }
 
+fn resource_at(kind: Kind, version: &str, plural: &str) -> ApiResource {
+    let api_version = match kind.group() {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    ApiResource {
+        version: version.to_owned(),
+        api_version,
+        plural: plural.to_owned(),
+        ..resource(kind)
+    }
+}
+
 fn served(kinds: &[(Kind, &str, &str)]) -> Arc<Served> {
     let mut served = Served::default();
     for (kind, version, plural) in kinds {
-        let api_version = match kind.group() {
-            "" => (*version).to_owned(),
-            group => format!("{group}/{version}"),
-        };
-        let resource = ApiResource {
-            version: (*version).to_owned(),
-            api_version,
-            plural: (*plural).to_owned(),
-            ..resource(*kind)
-        };
+        let resource = resource_at(*kind, version, plural);
         served.kinds.insert(ReadKind::Known(*kind), resource);
     }
     Arc::new(served)
@@ -296,6 +300,100 @@ async fn a_kind_that_moves_to_another_version_is_followed_there() {
     assert_eq!(rig.until("+TLSRoute/ns/b").await, ["+TLSRoute/ns/a", "+TLSRoute/ns/b"]);
     rig.server.put(ROUTES_V1, object("c", json!({})));
     assert_eq!(rig.next().await, ["+TLSRoute/ns/c"]);
+}
+
+/// SecurityPolicy is served at a version that nobody knows.
+fn unreadable() -> Arc<Served> {
+    let kind = ReadKind::Known(Kind::SecurityPolicy);
+    let mut served = Served::default();
+    let namespaces = resource_at(Kind::Namespace, "v1", "namespaces");
+    served.kinds.insert(ReadKind::Known(Kind::Namespace), namespaces);
+    let how = Unreadable {
+        versions: "v1beta1".to_owned(),
+        resource: Some(resource_at(Kind::SecurityPolicy, "v1beta1", "securitypolicies")),
+    };
+    served.unreadable.insert(kind, how);
+    Arc::new(served)
+}
+
+const POLICIES: &str = "/apis/gateway.edge/v1alpha1/securitypolicies";
+const POLICIES_LATER: &str = "/apis/gateway.edge/v1beta1/securitypolicies";
+
+fn policy(name: &str) -> Value {
+    object(name, json!({ "targetRef": { "kind": "HTTPRoute", "name": "r" } }))
+}
+
+#[tokio::test]
+async fn policies_that_are_served_at_an_unknown_version_stay_in_force() {
+    let server = Server::default();
+    server.put(POLICIES, policy("guard"));
+    let kinds = [
+        (Kind::SecurityPolicy, "v1alpha1", "securitypolicies"),
+        (Kind::Namespace, "v1", "namespaces"),
+    ];
+    let mut rig = Rig::start(server, Scope::All, served(&kinds));
+    assert_eq!(rig.synced().await, ["+SecurityPolicy/ns/guard"]);
+    rig.server.set_broken(POLICIES, Broken::Code(404));
+    rig.server.put(POLICIES_LATER, policy("guard"));
+    rig.served.send_replace(Some(unreadable()));
+    let told = time::timeout(PATIENCE, rig.awaited.wait_for(Option::is_some)).await;
+    let told = told.expect("it is told in time").unwrap().clone().unwrap();
+    assert_eq!(
+        &*told,
+        "SecurityPolicy can't be read: it is served as v1beta1 only, and read as v1alpha1; what was read before stays in force"
+    );
+    // Nothing but this is told of the policy.
+    rig.server.put("/api/v1/namespaces", namespace("mark", "a"));
+    assert_eq!(rig.next().await, ["+Namespace/mark"]);
+    rig.server.mend(POLICIES);
+    rig.served.send_replace(Some(served(&kinds)));
+    assert_eq!(rig.next().await, ["+SecurityPolicy/ns/guard"]);
+}
+
+#[tokio::test]
+async fn who_begins_beside_policies_at_an_unknown_version_waits() {
+    let server = Server::default();
+    server.put(POLICIES_LATER, policy("guard"));
+    let mut rig = Rig::start(server, Scope::All, unreadable());
+    let is_told = |told: &Option<Arc<str>>| {
+        told.as_deref()
+            .is_some_and(|told| told.starts_with("SecurityPolicy can't be"))
+    };
+    let told = time::timeout(PATIENCE, rig.awaited.wait_for(is_told)).await;
+    assert!(told.expect("it is told in time").is_ok());
+    rig.server.put(POLICIES, policy("guard"));
+    let kinds = [
+        (Kind::SecurityPolicy, "v1alpha1", "securitypolicies"),
+        (Kind::Namespace, "v1", "namespaces"),
+    ];
+    rig.served.send_replace(Some(served(&kinds)));
+    assert_eq!(rig.synced().await, ["+SecurityPolicy/ns/guard"]);
+    // Where there are none, nothing is missing.
+    let mut rig = Rig::start(Server::default(), Scope::All, unreadable());
+    assert_eq!(rig.synced().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_named_namespace_that_is_not_there_is_not_waited_for() {
+    let server = Server::default();
+    let inside = |namespace: &str| format!("/apis/gateway.networking.k8s.io/v1/namespaces/{namespace}/gateways");
+    server.put("/api/v1/namespaces", namespace("ns", "a"));
+    server.put(&inside("ns"), gateway(None));
+    // Nobody may look into one that isn't there.
+    server.set_broken(&inside("gone"), Broken::Code(403));
+    let scope = Scope::Namespaces(["ns".into(), "gone".into()].into());
+    let kinds = served(&[(Kind::Namespace, "v1", "namespaces"), (Kind::Gateway, "v1", "gateways")]);
+    let mut rig = Rig::start(server, scope, kinds);
+    assert_eq!(rig.synced().await, ["+Namespace/ns", "+Gateway/ns/gw"]);
+    rig.server.mend(&inside("gone"));
+    let mut other = gateway(None);
+    other["metadata"]["namespace"] = "gone".into();
+    rig.server.put(&inside("gone"), other);
+    rig.server.put("/api/v1/namespaces", namespace("gone", "a"));
+    assert_eq!(
+        rig.until("+Gateway/gone/gw").await,
+        ["+Namespace/gone", "+Gateway/gone/gw"]
+    );
 }
 
 #[tokio::test]
