@@ -48,6 +48,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod api;
+mod attached;
 mod change;
 pub mod config;
 mod engine;
@@ -63,6 +64,7 @@ pub mod status;
 mod translation;
 mod world;
 
+pub use attached::is_attached_to;
 pub use change::Change;
 pub use engine::Translator;
 pub use fact::{

@@ -27,7 +27,7 @@ mod sets;
 
 pub(crate) use covers::Cover;
 use covers::Covers;
-pub(crate) use policies::{is_in_force, written};
+pub(crate) use policies::{is_in_force, is_policy_for, written};
 use references::References;
 
 /// Label of an EndpointSlice that names its Service.

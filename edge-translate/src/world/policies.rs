@@ -42,6 +42,19 @@ pub(crate) fn written(object: &Object) -> Option<Written<'_>> {
     }
 }
 
+/// Whether an object is a policy that names another, or chooses it by its labels, wherever it may look for them.
+pub(crate) fn is_policy_for(policy: &Object, other: &Object) -> bool {
+    let Some(written) = written(policy) else { return false };
+    let (metadata, kind) = (other.metadata(), other.kind());
+    let is_at_home = policy.metadata().namespace == metadata.namespace;
+    let is_named = |target: &NamedTarget<'_>| target.kind == kind && *target.name == *metadata.name;
+    let is_chosen = |selector: &Selector| {
+        let may_look = is_at_home || selector.from != Reach::Same;
+        selector.kind == kind && may_look && selector.chooses(&metadata.labels)
+    };
+    (is_at_home && written.named().iter().any(is_named)) || written.selectors().iter().any(is_chosen)
+}
+
 impl<'a> Written<'a> {
     /// The targets that it names; kinds that we don't read are left out.
     pub(crate) fn named(self) -> SmallVec<[NamedTarget<'a>; 1]> {

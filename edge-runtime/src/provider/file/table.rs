@@ -13,6 +13,7 @@ use crate::state::SourceLocation;
 use edge_translate::{
     Change,
     api::{Object, ObjectKey},
+    is_attached_to,
     load::{LoadFinding, Loaded, Severity, in_force_elsewhere},
 };
 use entry::{FileEntry, Form, LoadedEntry};
@@ -52,6 +53,17 @@ pub(super) struct Regrouped {
     pub(super) dropped: BTreeMap<Arc<Path>, BTreeSet<ObjectKey>>,
     /// Files that hold an object of which they have a broken form, each with the files that held it before.
     pub(super) adopted: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
+}
+
+/// What is new since the world was told last.
+#[derive(Default)]
+struct Touched {
+    /// What came or changed.
+    changes: Vec<Change>,
+    /// What is gone of what was told.
+    gone: Vec<ObjectKey>,
+    /// What changed: as it was, and as it is.
+    replaced: Vec<(Object, Object)>,
 }
 
 impl Table {
@@ -140,20 +152,37 @@ impl Table {
 
     /// What the world must be told since the last call.
     pub fn take_changes(&mut self) -> Vec<Change> {
-        let (mut changes, gone) = self.take_touched();
+        let Touched { mut changes, gone, .. } = self.take_touched();
+        changes.extend(gone.into_iter().map(|key| self.let_go(key)));
+        changes
+    }
+
+    /// The same without what is gone, which is told by another call unless it is back by then. What something was
+    /// attached to that has left it goes with that: a route must not stay without the policy that guarded it, nor a
+    /// Gateway keep the ports of the one to which its routes have moved.
+    pub fn take_changes_but_removals(&mut self) -> Vec<Change> {
+        let Touched {
+            mut changes,
+            gone,
+            replaced,
+        } = self.take_touched();
         for key in gone {
-            self.published.remove(&key);
-            self.left.remove(&key);
-            changes.push(Change::Remove(key));
+            let is_left = self.published.get(&key).is_some_and(|gone| {
+                let mut replaced = replaced.iter();
+                replaced.any(|(old, new)| is_attached_to(old, gone) && !is_attached_to(new, gone))
+            });
+            match is_left {
+                true => changes.push(self.let_go(key)),
+                false => drop(self.touched.insert(key)),
+            }
         }
         changes
     }
 
-    /// The same without what is gone, which is told by another call unless it is back by then.
-    pub fn take_changes_but_removals(&mut self) -> Vec<Change> {
-        let (changes, gone) = self.take_touched();
-        self.touched.extend(gone);
-        changes
+    fn let_go(&mut self, key: ObjectKey) -> Change {
+        self.published.remove(&key);
+        self.left.remove(&key);
+        Change::Remove(key)
     }
 
     /// Whether something is gone and wasn't told yet.
@@ -161,11 +190,10 @@ impl Table {
         !self.touched.is_empty()
     }
 
-    /// What is to be told, and what is gone of what was told.
-    fn take_touched(&mut self) -> (Vec<Change>, Vec<ObjectKey>) {
+    fn take_touched(&mut self) -> Touched {
         self.drop_held();
         self.adopt_broken();
-        let (mut changes, mut gone) = (Vec::new(), Vec::new());
+        let mut out = Touched::default();
         for key in std::mem::take(&mut self.touched) {
             let winner = self.holders.get(&key).and_then(BTreeSet::first);
             let object = winner
@@ -174,14 +202,15 @@ impl Table {
             match object {
                 Some(object) if self.published.get(&key) == Some(object) => {}
                 Some(object) => {
-                    changes.push(Change::Put(object.clone()));
-                    self.published.insert(key, object.clone());
+                    out.changes.push(Change::Put(object.clone()));
+                    let before = self.published.insert(key, object.clone());
+                    out.replaced.extend(before.map(|before| (before, object.clone())));
                 }
-                None if self.published.contains_key(&key) => gone.push(key),
+                None if self.published.contains_key(&key) => out.gone.push(key),
                 None => drop(self.left.remove(&key)),
             }
         }
-        (changes, gone)
+        out
     }
 
     /// What is held for a broken file, and has come in another, stands there now.
