@@ -143,8 +143,12 @@ impl ObservedObject {
         }
     }
 
-    /// Why a Deployment can't go on replacing pods, by its conditions. A DaemonSet doesn't say.
+    /// Why a Deployment can't go on replacing pods: somebody has paused it, or what its conditions say. A DaemonSet
+    /// doesn't say.
     pub(super) fn stuck(&self) -> Option<&str> {
+        if self.object.pointer("/spec/paused").and_then(Value::as_bool) == Some(true) {
+            return Some("it is paused; `kubectl rollout resume` lets changes take effect again");
+        }
         let conditions = self.object.pointer("/status/conditions").and_then(Value::as_array);
         let is_bad = |condition: &&Value| {
             let is = |kind: &str, status: &str| condition["type"] == kind && condition["status"] == status;
@@ -292,6 +296,8 @@ mod tests {
         assert_eq!(with("Progressing", "False").stuck(), Some("exceeded quota"));
         assert_eq!(with("Progressing", "True").stuck(), None);
         assert_eq!(seen(json!({})).stuck(), None);
+        let paused = seen(json!({"spec": {"paused": true}}));
+        assert!(paused.stuck().is_some_and(|why| why.starts_with("it is paused")));
     }
 
     #[test]
