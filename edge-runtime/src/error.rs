@@ -10,9 +10,6 @@ pub enum Error {
     /// The configuration can't be used: file, place, what is wrong and what to do.
     #[error("{0}")]
     Config(String),
-    /// Something was asked for that this build doesn't do.
-    #[error("{0}")]
-    Unsupported(String),
     /// The cluster can't be used: what is wrong and what to do.
     #[error("{0}")]
     Cluster(String),

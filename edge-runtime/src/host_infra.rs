@@ -52,7 +52,7 @@ use supervise::{ProcessSpec, Supervisor};
 /// The field and the flag that name the proxy's binary, for messages.
 pub(crate) const BINARY_FIELD: &str = "provider.custom.infrastructure.host.proxyBinary (or --proxy-binary)";
 /// How long a process that was asked to end may take before it is killed.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+const PROCESS_GRACE: Duration = Duration::from_secs(5);
 /// How long a proxy may take until it is ready: several times what a slow one takes to fetch its configuration.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(60);
 

@@ -22,6 +22,7 @@ pub mod cli;
 pub mod cluster;
 pub mod cluster_infra;
 pub mod config;
+mod connections;
 pub mod documents;
 mod due;
 mod error;

@@ -35,7 +35,7 @@ use hub::Hub;
 use sockets::{ADMIN_FIELD, Addresses, Socket, Sockets};
 
 /// How long a task may take to stop.
-const STOP_GRACE: Duration = Duration::from_secs(3);
+const TASK_GRACE: Duration = Duration::from_secs(3);
 
 /// How this process was started.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub async fn run(config: Config, start: Start, mut stop: Stop) -> Result<(), Err
         }
     };
     if let Some(follow) = follow {
-        follow.stop(STOP_GRACE).await;
+        follow.stop(TASK_GRACE).await;
     }
     server.stop().await;
     result
@@ -184,7 +184,7 @@ impl Server {
         let mut prepared = Prepared::new(&config).await?;
         let certificate = prepared.certificate();
         let addresses = Addresses::of(&start.listen, &config.mode);
-        vouch(&mut config, &certificate, &addresses)?;
+        vouch(&mut config, &certificate.authorities()?.into(), &addresses);
         // Read for the first time here, so that what is wrong with it is told before anything runs.
         ServerTls::read(certificate.clone())?;
         let sockets = Sockets::open(&config, &addresses).await?;
@@ -240,21 +240,21 @@ impl Server {
             Running::Standalone(running) => running.stop_first().await,
             Running::Cluster(running) => running.stop_first().await,
         };
-        self.xds.stop(STOP_GRACE).await;
+        self.xds.stop(TASK_GRACE).await;
         if let Some(limits) = self.limits {
-            limits.stop(STOP_GRACE).await;
+            limits.stop(TASK_GRACE).await;
         }
-        self.health.stop(STOP_GRACE).await;
+        self.health.stop(TASK_GRACE).await;
         if let Some(metrics) = self.metrics {
-            metrics.stop(STOP_GRACE).await;
+            metrics.stop(TASK_GRACE).await;
         }
-        self.admin.stop(STOP_GRACE).await;
-        self.documents.stop(STOP_GRACE).await;
-        self.extensions.stop(STOP_GRACE).await;
-        last.stop(STOP_GRACE).await;
+        self.admin.stop(TASK_GRACE).await;
+        self.documents.stop(TASK_GRACE).await;
+        self.extensions.stop(TASK_GRACE).await;
+        last.stop(TASK_GRACE).await;
         drop(self.hub);
         // The world ends when nobody sends to it any more.
-        self.world.stop(STOP_GRACE).await;
+        self.world.stop(TASK_GRACE).await;
         tracing::info!("stopped");
     }
 
@@ -275,10 +275,8 @@ impl Server {
             tracing::warn!("{field} takes effect at the next start");
         }
         let addresses = Addresses::of(&self.start.listen, &new.mode);
-        if let Err(error) = vouch(&mut new, &self.certificate, &addresses) {
-            tracing::error!("{error}; global rate limits can't be kept");
-            new.settings.rate_limit = None;
-            new.settings.modules = self.config.settings.modules.clone();
+        if let Some(authorities) = self.authorities() {
+            vouch(&mut new, &authorities, &addresses);
         }
         if let Some(log) = &self.start.log {
             log.follow(&new.logging);
@@ -312,15 +310,29 @@ impl Server {
         self.config = new;
     }
 
+    /// Those who vouch for us. While their file can't be read, the ones that did before go on doing so: without any,
+    /// everything that a global rate limit covers would answer 500.
+    fn authorities(&self) -> Option<Arc<str>> {
+        match self.certificate.authorities() {
+            Ok(read) => Some(read.into()),
+            Err(error) => {
+                tracing::error!("{error}; what it held before stays in force");
+                self.config.settings.modules.authorities.clone()
+            }
+        }
+    }
+
     /// Tells the service of global rate limits what to count, as long as there shall be one.
     async fn follow_limits(&mut self, new: &Config) {
         match (self.limits.take(), &new.settings.rate_limit) {
-            (Some(limits), None) => limits.stop(STOP_GRACE).await,
+            (Some(limits), None) => limits.stop(TASK_GRACE).await,
             (None, Some(_)) => {
                 let addresses = Addresses::of(&self.start.listen, &new.mode);
                 match Sockets::rate_limit(&addresses).await {
                     Ok(socket) => self.limits = Some(self.hub.serve_limits(socket, self.certificate.clone(), new)),
-                    Err(error) => tracing::error!("{error}; the rate limit service learns of no change until then"),
+                    Err(error) => tracing::error!(
+                        "{error}; the rate limit service learns of no limits until the configuration file changes again"
+                    ),
                 }
             }
             (same, _) => self.limits = same,
@@ -332,7 +344,7 @@ impl Server {
         match Socket::open(new.admin, "the admin pages", &remedy).await {
             Ok(socket) => {
                 let next = self.hub.serve_pages("admin pages", socket, Pages::admin);
-                std::mem::replace(&mut self.admin, next).stop(STOP_GRACE).await;
+                std::mem::replace(&mut self.admin, next).stop(TASK_GRACE).await;
                 tracing::info!(admin = %new.admin, "the admin pages have moved");
             }
             Err(error) => tracing::error!("{error}; the admin pages stay at {}", self.config.admin),
@@ -343,7 +355,7 @@ impl Server {
     async fn restart_xds(&mut self, new: &Config) {
         // One after the other: streams are numbered by their server. Who connects in between waits in the socket.
         let nothing = Task::spawn("xDS server", |_| async {});
-        std::mem::replace(&mut self.xds, nothing).stop(STOP_GRACE).await;
+        std::mem::replace(&mut self.xds, nothing).stop(TASK_GRACE).await;
         let (socket, certificate) = (self.xds_socket.clone(), self.certificate.clone());
         self.xds = self.hub.serve_xds(socket, certificate, self.authorizer.clone(), new);
     }
@@ -351,18 +363,16 @@ impl Server {
 
 /// Lets proxies know the service of global rate limits and the server of Wasm modules by our authority: they are never
 /// spoken to in clear. The server is where we listen, unless a cluster's Service leads there.
-fn vouch(config: &mut Config, certificate: &TlsFiles, addresses: &Addresses) -> Result<(), Error> {
-    let authorities: Arc<str> = certificate.authorities()?.into();
+fn vouch(config: &mut Config, authorities: &Arc<str>, addresses: &Addresses) {
     if let Some(service) = &mut config.settings.rate_limit {
-        service.authorities = Some(Arc::clone(&authorities));
+        service.authorities = Some(Arc::clone(authorities));
     }
     let modules = &mut config.settings.modules;
-    modules.authorities = Some(authorities);
+    modules.authorities = Some(Arc::clone(authorities));
     if matches!(config.mode, Mode::Standalone(_)) {
         let at = addresses.modules;
         modules.address = Some((at.ip().to_string().into(), at.port()));
     }
-    Ok(())
 }
 
 /// Says where things are, for whoever has just started it.

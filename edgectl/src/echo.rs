@@ -18,7 +18,13 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
-use std::{convert::Infallible, io::Write, net::SocketAddr, sync::Arc};
+use std::{
+    convert::Infallible,
+    io::{ErrorKind, Write},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 
 mod seen;
@@ -79,8 +85,13 @@ async fn serve(listener: TcpListener, identity: Identity) {
             }
             Some(_) = running.join_next(), if !running.is_empty() => continue,
         };
-        // A failed accept concerns one client (it went away, or descriptors ran out for a moment).
-        let Ok((stream, _)) = accepted else { continue };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                pause_after(&error).await;
+                continue;
+            }
+        };
         let _ = stream.set_nodelay(true);
         let (identity, upgrades) = (Arc::clone(&identity), upgrades.clone());
         running.spawn(async move {
@@ -91,6 +102,15 @@ async fn serve(listener: TcpListener, identity: Identity) {
                 .serve_connection_with_upgrades(TokioIo::new(stream), service)
                 .await;
         });
+    }
+}
+
+/// A failed accept concerns one client, which went away, except when the process has run out of descriptors: then
+/// trying again at once would only burn time, and those that are open go on meanwhile.
+async fn pause_after(error: &std::io::Error) {
+    let is_of_client = matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset);
+    if !is_of_client {
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

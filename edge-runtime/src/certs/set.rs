@@ -79,7 +79,9 @@ pub(super) fn renew(there: &Contents, purpose: &Purpose<'_>) -> Result<Renewal, 
         leaves: Contents::new(),
         outcome: Outcome::Kept,
     };
-    let is_new = SECRETS[..4].iter().all(|(secret, _)| !there.contains_key(secret));
+    // The key of cookies is no certificate.
+    let mut certificates = SECRETS.iter().filter(|(secret, _)| *secret != OIDC_HMAC);
+    let is_new = certificates.all(|(secret, _)| !there.contains_key(secret));
     let overwrites = purpose.existing == Existing::Overwrite;
     if overwrites || content(there, OIDC_HMAC, HMAC).is_empty() {
         put(&mut renewal.trust, OIDC_HMAC, HMAC, random()?.to_vec());

@@ -27,8 +27,17 @@ pub(super) struct Start {
     pub(super) args: Vec<String>,
     /// Ports of the admin interface and the statistics listener.
     pub(super) ports: [u16; 2],
-    /// The bootstrap, and the two files that lead to the certificates.
+    /// The [bootstrap](Self::bootstrap), and the two files that lead to the certificates.
     pub(super) files: [PathBuf; 3],
+}
+
+/// Which of the files is the bootstrap; records of processes tell them by their places.
+const BOOTSTRAP: usize = 0;
+
+impl Start {
+    fn bootstrap(&self) -> &Path {
+        &self.files[BOOTSTRAP]
+    }
 }
 
 /// What tells one version of a file from the next, replaced ones included.
@@ -62,7 +71,7 @@ pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, 
     let port = || ports::free().map_err(|error| format!("no free port on loopback: {error}"));
     let Plan { start, rendered } = plan(settings, infra, [port()?, port()?])?;
     identity::ensure(settings, infra)?;
-    write(&start.files[0], &rendered.bootstrap)?;
+    write(start.bootstrap(), &rendered.bootstrap)?;
     identity::lead(settings, infra, &start)?;
     let folders = [
         settings.folders.state_home.join("proxies"),
@@ -92,7 +101,7 @@ pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, 
 pub(super) fn is_current(settings: &HostSettings, infra: &Infra, known: &Start) -> Result<bool, String> {
     let Plan { start, rendered } = plan(settings, infra, known.ports)?;
     // A file that can't be read is none that we could vouch for.
-    Ok(start == *known && fs::read_to_string(&start.files[0]).is_ok_and(|on_disk| on_disk == rendered.bootstrap))
+    Ok(start == *known && fs::read_to_string(start.bootstrap()).is_ok_and(|on_disk| on_disk == rendered.bootstrap))
 }
 
 /// Sees to it that a running process can prove whose it is: its certificate is renewed before it expires, and one that
@@ -124,7 +133,7 @@ fn plan(settings: &HostSettings, infra: &Infra, ports: [u16; 2]) -> Result<Plan,
         stats_port,
     })?;
     let start = Start {
-        args: arguments(infra, &files[0]),
+        args: arguments(infra, &files[BOOTSTRAP]),
         program,
         version,
         ports,

@@ -6,7 +6,7 @@
 //! (pidfd_open(2)) makes sure that signals reach it and no other, and its end is looked for.
 
 use super::{
-    STOP_GRACE,
+    PROCESS_GRACE,
     launch::{Launch, Start},
     log_file,
     questions::{self, Listener, WaitFor},
@@ -19,6 +19,7 @@ use crate::{
 use edge_ir::FleetKey;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::{
+    fmt,
     net::SocketAddr,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -76,10 +77,43 @@ enum OnDrop {
 pub(super) enum Fate {
     /// It answers that it is ready.
     Ready,
-    /// It ended, and how, for people.
-    Ended(String),
-    /// It isn't ready after a time in which it should be, for people.
-    Late(String),
+    /// It ended, and how.
+    Ended(Problem),
+    /// It isn't ready after a time in which it should be.
+    Late(Problem),
+}
+
+/// Why a process isn't as it is wanted, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// What is wrong, without what differs at every attempt.
+    what: String,
+    /// When, and what the process has written: times and ports, among others.
+    circumstances: String,
+}
+
+impl Problem {
+    /// Whether it is worth telling beside another that was told: not where all that differs are numbers in what the
+    /// process has written.
+    pub(super) fn is_news_beside(&self, told: &Self) -> bool {
+        let words = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
+        self.what != told.what || words(&self.circumstances) != words(&told.circumstances)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self {
+            what,
+            circumstances: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.what, self.circumstances)
+    }
 }
 
 impl Process {
@@ -189,10 +223,13 @@ impl Process {
     }
 
     /// Resolves when the process has ended, with how.
-    pub(super) async fn ended(&mut self) -> String {
+    pub(super) async fn ended(&mut self) -> Problem {
         let how = self.handle.ended().await;
         let after = self.started.elapsed().as_secs_f64();
-        format!("the proxy {how} after {after:.1} s; {}", self.last_words())
+        Problem {
+            what: format!("the proxy {how}"),
+            circumstances: format!(" after {after:.1} s; {}", self.last_words()),
+        }
     }
 
     fn last_words(&self) -> String {
@@ -213,7 +250,10 @@ impl Process {
             () = ready => Fate::Ready,
             () = time::sleep_until(until) => {
                 let seconds = patience.as_secs();
-                Fate::Late(format!("the proxy isn't ready {seconds} s after its start; {}", self.last_words()))
+                Fate::Late(Problem {
+                    what: format!("the proxy isn't ready {seconds} s after its start"),
+                    circumstances: format!("; {}", self.last_words()),
+                })
             }
         }
     }
@@ -226,7 +266,7 @@ impl Process {
         if let Some(admin) = self.admin {
             let drained = async {
                 if questions::leave(admin).await {
-                    questions::idle(admin, &what).await;
+                    questions::idle(admin, &what, &self.start.ports).await;
                 }
             };
             tokio::select! {
@@ -242,7 +282,7 @@ impl Process {
     pub(super) async fn end(mut self) {
         self.on_drop = OnDrop::Kill;
         self.handle.signal(Signal::TERM);
-        if time::timeout(STOP_GRACE, self.handle.ended()).await.is_err() {
+        if time::timeout(PROCESS_GRACE, self.handle.ended()).await.is_err() {
             self.handle.signal(Signal::KILL);
             self.handle.ended().await;
         }
@@ -335,5 +375,38 @@ fn ending(status: ExitStatus) -> String {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+
+    #[test]
+    fn another_end_is_news_and_another_time_is_not() {
+        let ended = |how: &str, circumstances: &str| Problem {
+            what: format!("the proxy {how}"),
+            circumstances: circumstances.to_owned(),
+        };
+        let told = ended(
+            "exited with status 1",
+            " after 0.3 s; it wrote last: 12:00:01 no memory",
+        );
+        assert!(
+            !ended(
+                "exited with status 1",
+                " after 12.5 s; it wrote last: 12:00:13 no memory"
+            )
+            .is_news_beside(&told)
+        );
+        assert!(
+            ended(
+                "exited with status 2",
+                " after 0.3 s; it wrote last: 12:00:01 no memory"
+            )
+            .is_news_beside(&told)
+        );
+        assert!(ended("was ended by signal 9", " after 0.3 s; it wrote nothing").is_news_beside(&told));
+        assert!(ended("exited with status 1", " after 0.3 s; it wrote nothing").is_news_beside(&told));
     }
 }

@@ -1,6 +1,6 @@
 //! What a proxy is asked and told through its admin interface, which is Envoy's.
 
-use crate::{http::fetch, machine_ports};
+use crate::{connections::OpenToClients, http::fetch, machine_ports};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
@@ -74,14 +74,17 @@ pub(super) async fn leave(admin: SocketAddr) -> bool {
     understood
 }
 
-/// Resolves when a leaving proxy has nothing left to do, or is gone. What it is waited for may change.
-pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>) {
+/// Resolves when a leaving proxy has nothing left to do, or is gone. What it is waited for may change. `own`: ports
+/// that it has for itself.
+pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>, own: &[u16]) {
     let mut clock = ask_clock();
     loop {
         clock.tick().await;
-        match ask(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await {
-            Some((StatusCode::OK, page)) if Open::of(&String::from_utf8_lossy(&page)).count(*what.borrow()) > 0 => {}
-            _ => return,
+        let answer = ask(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await;
+        let Some((StatusCode::OK, page)) = answer else { return };
+        let open = OpenToClients::of(&String::from_utf8_lossy(&page), own);
+        if count(&open, *what.borrow()) == 0 {
+            return;
         }
     }
 }
@@ -106,44 +109,11 @@ fn ask_clock() -> time::Interval {
     clock
 }
 
-/// What is open, as a statistics page says.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Open {
-    /// Connections of clients.
-    connections: u64,
-    /// Those of them that speak HTTP.
-    http: u64,
-    /// Requests in flight.
-    requests: u64,
-}
-
-impl Open {
-    /// Sums over a page; what the proxy has for itself and the per-worker shares don't count.
-    fn of(page: &str) -> Self {
-        let mut open = Self::default();
-        for (name, count) in page.lines().filter_map(|line| line.split_once(": ")) {
-            let is_own = ["admin", "worker", "_19001.", "_19003."]
-                .iter()
-                .any(|own| name.contains(own));
-            let (false, Ok(count)) = (is_own, count.trim().parse::<u64>()) else {
-                continue;
-            };
-            if name.starts_with("listener.") && name.ends_with(".downstream_cx_active") {
-                open.connections += count;
-            } else if name.starts_with("http.") && name.ends_with(".downstream_cx_active") {
-                open.http += count;
-            } else if name.starts_with("http.") && name.ends_with(".downstream_rq_active") {
-                open.requests += count;
-            }
-        }
-        open
-    }
-
-    fn count(&self, what: WaitFor) -> u64 {
-        match what {
-            WaitFor::Connections => self.connections,
-            WaitFor::Work => self.requests + self.connections.saturating_sub(self.http),
-        }
+/// How much there still is of what a leaving proxy is waited for.
+fn count(open: &OpenToClients, what: WaitFor) -> u64 {
+    match what {
+        WaitFor::Connections => open.connections,
+        WaitFor::Work => open.requests + open.connections.saturating_sub(open.http),
     }
 }
 
@@ -152,23 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_clients_do_counts() {
-        let page = "http.admin.downstream_cx_active: 1\n\
-                    http.admin.downstream_rq_active: 1\n\
-                    http.http-8888.downstream_cx_active: 2\n\
-                    http.http-8888.downstream_rq_active: 5\n\
-                    listener.0.0.0.0_8888.downstream_cx_active: 2\n\
-                    listener.0.0.0.0_8888.worker_0.downstream_cx_active: 2\n\
-                    listener.admin.downstream_cx_active: 1\n\
-                    listener.[__]_8443.downstream_cx_active: 3\n";
-        let open = Open::of(page);
-        assert_eq!(open.count(WaitFor::Connections), 5);
-        assert_eq!(
-            open.count(WaitFor::Work),
-            5 + 3,
-            "requests, and connections that aren't HTTP"
-        );
-        let idle = "http.http-8888.downstream_cx_active: 2\nlistener.0.0.0.0_8888.downstream_cx_active: 2\n";
-        assert_eq!(Open::of(idle).count(WaitFor::Work), 0, "nobody waits for an answer");
+    fn work_is_requests_and_connections_that_are_not_http() {
+        let open = OpenToClients {
+            connections: 5,
+            http: 2,
+            requests: 5,
+        };
+        assert_eq!(count(&open, WaitFor::Connections), 5);
+        assert_eq!(count(&open, WaitFor::Work), 5 + 3);
+        let idle = OpenToClients {
+            connections: 2,
+            http: 2,
+            requests: 0,
+        };
+        assert_eq!(count(&idle, WaitFor::Work), 0, "nobody waits for an answer");
     }
 }

@@ -9,7 +9,7 @@ use super::{
     HostSettings, Reporter,
     launch::{self, identify, is_current, patience},
     log_file,
-    process::{Fate, Process},
+    process::{Fate, Problem, Process},
     questions::{Listener, WaitFor},
     record::Phase,
 };
@@ -56,8 +56,8 @@ pub(super) struct Supervisor {
     backoff: Backoff,
     /// When a process is to be started; `None`: none is wanted.
     start_at: Option<Instant>,
-    /// Why the process isn't as it is wanted. The same one isn't told again at every attempt.
-    problem: Option<String>,
+    /// Why the process isn't as it is wanted, by the last attempt.
+    problem: Option<Problem>,
 }
 
 impl Supervisor {
@@ -123,7 +123,7 @@ impl Supervisor {
                 let told = format!("the proxy goes on as it was before, for a new one can't take its place: {problem}");
                 (Availability::Failed(told.into()), process.admin)
             }
-            (None, Some(problem)) => (Availability::Unavailable(problem.as_str().into()), None),
+            (None, Some(problem)) => (Availability::Unavailable(problem.to_string().into()), None),
             (None, None) => (Availability::Starting, None),
         };
         self.reporter.report(&self.wanted.infra, availability, admin);
@@ -191,7 +191,7 @@ impl Supervisor {
                 }
                 self.next = Some(process);
             }
-            Err(problem) => self.failed(problem),
+            Err(problem) => self.failed(problem.into()),
         }
     }
 
@@ -242,20 +242,19 @@ impl Supervisor {
     }
 
     /// A process has ended, isn't ready, or could not be started: it will be tried again.
-    fn failed(&mut self, problem: String) {
+    fn failed(&mut self, problem: Problem) {
         self.metrics.count(Counter::ProxiesFailed);
         let pause = self.backoff.pause();
         if self.next.is_none() {
             self.start_at = Some(Instant::now() + pause);
         }
         let fleet = &self.reporter.key;
-        // The times in the message differ at every attempt; what is new is the kind of problem.
-        if self.problem.as_ref().is_some_and(|known| same_problem(known, &problem)) {
-            tracing::debug!(%fleet, ?pause, "{problem}");
-        } else {
-            tracing::warn!(%fleet, ?pause, "{problem}; trying again");
-            self.problem = Some(problem);
+        // The same one isn't told again at every attempt.
+        match self.problem.as_ref().is_none_or(|told| problem.is_news_beside(told)) {
+            true => tracing::warn!(%fleet, ?pause, "{problem}; trying again"),
+            false => tracing::debug!(%fleet, ?pause, "{problem}"),
         }
+        self.problem = Some(problem);
         self.report();
     }
 
@@ -288,12 +287,6 @@ impl Supervisor {
     }
 }
 
-/// Whether two messages about a failure differ in nothing but times.
-fn same_problem(a: &str, b: &str) -> bool {
-    let words = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
-    words(a) == words(b)
-}
-
 async fn fate_of(process: &mut Option<Process>, before: Option<Listener>, patience: Duration) -> Fate {
     match process {
         Some(process) => process.starting(before, patience).await,
@@ -301,7 +294,7 @@ async fn fate_of(process: &mut Option<Process>, before: Option<Listener>, patien
     }
 }
 
-async fn end_of(process: &mut Option<Process>) -> String {
+async fn end_of(process: &mut Option<Process>) -> Problem {
     match process {
         Some(process) => process.ended().await,
         None => future::pending().await,

@@ -1,7 +1,7 @@
 //! What only a cluster has: a client of its API server, a leader among replicas, resources and statuses in it.
 
 use super::{
-    STOP_GRACE,
+    TASK_GRACE,
     hub::{Ends, Hub},
     sockets::every_address,
 };
@@ -202,14 +202,14 @@ impl Running {
 
     /// No new input, and the leadership is given up, so that another replica goes on. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
-        self.provider.stop(STOP_GRACE).await;
+        self.provider.stop(TASK_GRACE).await;
         if let Some(injector) = self.injector {
-            injector.stop(STOP_GRACE).await;
+            injector.stop(TASK_GRACE).await;
         }
-        self.discovery.stop(STOP_GRACE).await;
-        self.infra.stop(STOP_GRACE).await;
-        self.election.stop(STOP_GRACE).await;
-        self.replicas.stop(STOP_GRACE).await;
+        self.discovery.stop(TASK_GRACE).await;
+        self.infra.stop(TASK_GRACE).await;
+        self.election.stop(TASK_GRACE).await;
+        self.replicas.stop(TASK_GRACE).await;
         self.statuses
     }
 }

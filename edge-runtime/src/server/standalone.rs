@@ -1,7 +1,7 @@
 //! What only standalone mode has: certificates of its own making, files, processes and the status document.
 
 use super::{
-    STOP_GRACE,
+    TASK_GRACE,
     hub::{Ends, Hub},
 };
 use crate::{
@@ -204,7 +204,7 @@ impl Running {
 
     /// No new input, then the proxies with everything still there to serve them. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
-        self.files.stop(STOP_GRACE).await;
+        self.files.stop(TASK_GRACE).await;
         self.leaving.stop();
         if let Some(proxies) = self.proxies {
             proxies.task.stop(PROCESS_GRACE).await;
