@@ -58,6 +58,8 @@ const QUIET: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_millis(500);
 /// Writes at a time.
 const WRITES: usize = 16;
+/// How often in a row the writes of others may come in between before it is taken for a failure.
+const CONFLICTS: u32 = 3;
 
 /// What this writer needs of the cluster.
 #[derive(Debug)]
@@ -188,6 +190,8 @@ struct Writer {
     counts: Counts,
     /// What couldn't be written, and is tried again.
     failures: Failures,
+    /// How often in a row others have written something meanwhile.
+    conflicts: BTreeMap<ObjectKey, u32>,
     /// What the API server doesn't take.
     refused: BTreeMap<(ObjectKey, Part), Trouble>,
     /// Classes whose metadata couldn't be written as they are: what is to be said of them doesn't wait for that.
@@ -214,6 +218,7 @@ impl Writer {
             writes: FuturesUnordered::new(),
             counts: Counts::default(),
             failures: Failures::default(),
+            conflicts: BTreeMap::new(),
             refused: BTreeMap::new(),
             unheld: BTreeSet::new(),
         }
@@ -282,6 +287,7 @@ impl Writer {
         self.queue.clear();
         self.counts.clear();
         self.failures.clear();
+        self.conflicts.clear();
         self.refused.clear();
         self.unheld.clear();
         self.events.clear();
@@ -360,6 +366,7 @@ impl Writer {
     /// An object needs nothing more, or nothing that could be written.
     fn settled(&mut self, key: &ObjectKey) {
         self.counts.over(key);
+        self.conflicts.remove(key);
         self.refused.remove(&(key.clone(), Part::Status));
         if self.unheld.contains(key) {
             return;
@@ -381,6 +388,7 @@ impl Writer {
         self.writing.remove(&key);
         match outcome {
             Outcome::Written(seen) => {
+                self.conflicts.remove(&key);
                 tracing::debug!(object = %key, ?part, "written");
                 self.cluster.mirror.wrote(&key, &base, seen);
                 self.written(key, part, begun);
@@ -388,7 +396,7 @@ impl Writer {
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
                 self.cluster.mirror.wrote(&key, &base, seen);
-                self.queue.insert(key);
+                self.conflicted(key, part);
             }
             Outcome::Gone => {
                 self.unheld.remove(&key);
@@ -401,14 +409,33 @@ impl Writer {
                 }
                 self.refuse(key, part, &reason);
             }
-            Outcome::Failed(Failure { class, reason }) => {
-                self.metrics.count(Counter::StatusFailures);
-                if self.failures.failed(class, key.clone(), Instant::now()) {
-                    tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
-                }
-                self.say_unheld(key, part);
-            }
+            Outcome::Failed(failure) => self.failed(key, part, failure),
         }
+    }
+
+    fn failed(&mut self, key: ObjectKey, part: Part, failure: Failure) {
+        let Failure { class, reason } = failure;
+        self.metrics.count(Counter::StatusFailures);
+        if self.failures.failed(class, key.clone(), Instant::now()) {
+            tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
+        }
+        self.say_unheld(key, part);
+    }
+
+    /// It is written again on top of what there is now, unless that goes on and on: then others write all the time, or
+    /// somebody says so of every write.
+    fn conflicted(&mut self, key: ObjectKey, part: Part) {
+        let conflicts = self.conflicts.entry(key.clone()).or_default();
+        *conflicts += 1;
+        if *conflicts <= CONFLICTS {
+            self.queue.insert(key);
+            return;
+        }
+        let failure = Failure {
+            class: format!("409 {}", key.api_kind().1),
+            reason: "each time that it is tried, it is said that somebody else has written meanwhile".to_owned(),
+        };
+        self.failed(key, part, failure);
     }
 
     fn written(&mut self, key: ObjectKey, part: Part, begun: Instant) {
@@ -495,9 +522,11 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, 
     };
     let outcome = match answer {
         Ok(object) => Outcome::Written(seen(&key, &object)),
-        Err(Error::Api(status)) if status.code == 404 => Outcome::Gone,
-        Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(key.own_name()).await {
-            Ok(Some(object)) => Outcome::Stale(seen(&key, &object)),
+        // The object may be there all the same: its kind may be defined without a status, and who stands between us may
+        // not find the API server.
+        Err(Error::Api(status)) if [404, 409].contains(&status.code) => match objects.get_opt(key.own_name()).await {
+            Ok(Some(object)) if status.code == 409 => Outcome::Stale(seen(&key, &object)),
+            Ok(Some(_)) => Outcome::Failed(Failure::new(&key, &Error::Api(status))),
             Ok(None) => Outcome::Gone,
             Err(error) => Outcome::Failed(Failure::new(&key, &error)),
         },

@@ -352,3 +352,76 @@ async fn what_is_known_of_a_refused_status_goes_with_its_object() {
     rig.turn();
     assert!(rig.writer.refused.is_empty() && rig.writer.failures.due().is_none());
 }
+
+#[tokio::test]
+async fn a_status_that_is_refused_as_stale_again_and_again_waits_and_is_told() {
+    let mut rig = Rig::new();
+    rig.writer.lead(Leadership::Leading);
+    let key = rig.put("a");
+    rig.turn();
+    let stale = |key: &ObjectKey| Outcome::Stale(carrying(key, "1", None, &[]));
+    for _ in 0..CONFLICTS {
+        assert!(
+            rig.ends(&key, ("1", Part::Status), stale(&key)),
+            "it is written again at once"
+        );
+    }
+    assert!(!rig.ends(&key, ("1", Part::Status), stale(&key)));
+    let pause = rig.writer.failures.due().unwrap() - Instant::now();
+    assert!(pause > Duration::from_secs(1), "{pause:?}");
+    // The next waits for longer, and what was written ends it.
+    rig.writer.queue.insert(key.clone());
+    rig.writer.write();
+    assert!(!rig.ends(&key, ("1", Part::Status), stale(&key)));
+    rig.writer.queue.insert(key.clone());
+    rig.writer.write();
+    let (_, patch) = rig.needed(&key).unwrap();
+    rig.ends(
+        &key,
+        ("1", Part::Status),
+        Outcome::Written(carrying(&key, "2", Some(&patch["status"]), &[])),
+    );
+    assert_eq!(rig.writer.failures.due(), None);
+    assert!(rig.writer.conflicts.is_empty());
+}
+
+#[tokio::test]
+async fn an_object_is_gone_when_it_is_not_found_and_not_when_its_status_is_not() {
+    let mut rig = Rig::new();
+    rig.writer.lead(Leadership::Leading);
+    let key = rig.put("a");
+    rig.turn();
+    let resource = rig
+        .writer
+        .cluster
+        .served
+        .borrow()
+        .clone()
+        .unwrap()
+        .resource_of(&key)
+        .unwrap()
+        .clone();
+    for (is_there, wanted) in [(true, "failed"), (false, "gone")] {
+        let answer = move |request: Request<Body>| async move {
+            let (code, body) = match request.method() == http::Method::GET && is_there {
+                true => (200, json!({ "metadata": { "name": "a", "namespace": "ns" } })),
+                false => (
+                    404,
+                    json!({ "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "x" }),
+                ),
+            };
+            let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+            *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+            Ok::<_, Infallible>(response)
+        };
+        let client = Client::new(service_fn(answer), "default");
+        let objects = Objects::namespaced_with(client, "ns", &resource);
+        let (_, base, needed) = rig.writer.needed(&key).unwrap();
+        let how = match write(objects, key.clone(), base, needed).await.outcome {
+            Outcome::Gone => "gone",
+            Outcome::Failed(_) => "failed",
+            _ => "otherwise",
+        };
+        assert_eq!(how, wanted);
+    }
+}
