@@ -189,7 +189,7 @@ fn requests() -> Vec<String> {
 }
 
 /// Nobody accepts what connects here.
-fn silence() -> (TcpListener, SocketAddr) {
+pub(crate) fn silence() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)

@@ -10,6 +10,7 @@
 
 mod access_logs;
 mod addresses;
+mod attempt_logs;
 mod attempts;
 mod bench;
 mod certificates;

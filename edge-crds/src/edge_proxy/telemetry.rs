@@ -61,8 +61,8 @@ pub struct ProxyAccessLogSetting {
     /// Where entries go.
     #[schemars(length(min = 1, max = 50))]
     pub sinks: Vec<ProxyAccessLogSink>,
-    /// Of which requests: those that reach no route (Listener), those that do (Route), or those to backends (Upstream);
-    /// the first two when absent.
+    /// What has an entry: connections that no listener is for (Listener), requests and streams (Route), or attempts to
+    /// get a response from a backend (Upstream); the first two when absent.
     pub r#type: Option<ProxyAccessLogType>,
 }
 

@@ -52,6 +52,8 @@ pub(crate) enum Spoken {
     Http1,
     /// HTTP/2.
     Http2,
+    /// HTTP with a backend: an attempt of a request is told of.
+    Attempt,
     /// Bytes that were handed on.
     Stream,
     /// Datagrams that were handed on.
@@ -63,13 +65,14 @@ pub(crate) enum Spoken {
 impl Spoken {
     /// Whether it was HTTP.
     pub(super) fn is_http(self) -> bool {
-        matches!(self, Self::Http1 | Self::Http2)
+        matches!(self, Self::Http1 | Self::Http2 | Self::Attempt)
     }
 
     /// What Envoy calls a line of such a kind.
     pub(super) fn log_type(self) -> &'static str {
         match self {
             Self::Http1 | Self::Http2 => "DownstreamEnd",
+            Self::Attempt => "UpstreamEnd",
             Self::Stream => "TcpConnectionEnd",
             Self::Datagrams => "UdpSessionEnd",
             Self::Nothing => "NotSet",

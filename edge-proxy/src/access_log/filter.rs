@@ -15,6 +15,7 @@ pub(super) fn takes(filter: &Filter, entry: &Entry<'_>) -> bool {
             .is_some_and(|millis| comparison.holds(millis)),
         Filter::Flags(flags) if flags.is_empty() => !record.flags.is_empty(),
         Filter::Flags(flags) => record.flags.meets(*flags),
+        Filter::Type { types, exclude } => types.contains(&entry.client.spoken.log_type()) != *exclude,
         Filter::Condition(at) => record
             .request
             .as_ref()

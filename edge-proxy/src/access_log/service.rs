@@ -127,6 +127,7 @@ fn common(entry: &Entry<'_>) -> AccessLogCommon {
         upstream_request_attempt_count: upstream.attempts,
         access_log_type: match client.spoken {
             Spoken::Http1 | Spoken::Http2 => AccessLogType::DownstreamEnd,
+            Spoken::Attempt => AccessLogType::UpstreamEnd,
             Spoken::Stream => AccessLogType::TcpConnectionEnd,
             Spoken::Datagrams => AccessLogType::UdpSessionEnd,
             Spoken::Nothing => AccessLogType::NotSet,

@@ -251,6 +251,7 @@ impl<'a> Entry<'a> {
             (Spoken::Http2, _) => Some("HTTP/2"),
             (Spoken::Http1, Some(Version::HTTP_10)) => Some("HTTP/1.0"),
             (Spoken::Http1, _) => Some("HTTP/1.1"),
+            (Spoken::Attempt, _) => self.record.upstream.protocol,
             (Spoken::Stream | Spoken::Datagrams | Spoken::Nothing, _) => None,
         }
     }

@@ -20,6 +20,7 @@ use envoy_types::pb::envoy::extensions::access_loggers::open_telemetry::v3::Open
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::stderr_access_log::AccessLogFormat as StderrFormat;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::stdout_access_log::AccessLogFormat as StdoutFormat;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::{StderrAccessLog, StdoutAccessLog};
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::router::UpstreamAccessLogOptions;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::HcmAccessLogOptions;
 use envoy_types::pb::google::protobuf::Any;
 
@@ -92,6 +93,17 @@ pub(super) fn options(at: &At<'_>, message: Option<&HcmAccessLogOptions>) -> Res
         ;
         ignore;
         refuse access_log_flush_interval, flush_access_log_on_new_request, flush_log_on_tunnel_successfully_established
+    });
+    Ok(())
+}
+
+/// Lines before the end of an attempt are not written.
+pub(super) fn of_attempts(at: &At<'_>, message: Option<&UpstreamAccessLogOptions>) -> Result<(), Rejection> {
+    let Some(message) = message else { return Ok(()) };
+    fields!(at, message => UpstreamAccessLogOptions {
+        ;
+        ignore;
+        refuse flush_upstream_log_on_upstream_stream, upstream_log_flush_interval
     });
     Ok(())
 }

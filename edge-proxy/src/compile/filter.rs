@@ -42,8 +42,8 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
 use envoy_types::pb::google::protobuf::Any;
 
-use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
+use crate::compile::{Context, access_log};
 use crate::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters, Mark, RouteFilter, RouteFilters};
 use crate::config::listener::RouterOptions;
 
@@ -268,7 +268,7 @@ pub(super) fn chain(
         };
         let at_config = at.field("typed_config");
         if is::<Router>(config) {
-            router = Some(self::router(&at_config, &unpack(&at_config, config)?)?);
+            router = Some(self::router(&at_config, &unpack(&at_config, config)?, context)?);
         } else if let Some(kind) = kind(&at, filter, config, context)? {
             filters.push(HttpFilter {
                 name: filter.name.as_str().into(),
@@ -312,13 +312,14 @@ fn kind(
     )))
 }
 
-fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
+fn router(at: &At<'_>, message: &Router, context: &mut Context) -> Result<RouterOptions, Rejection> {
     fields!(at, message => Router {
-        suppress_envoy_headers, upstream_http_filters;
-        ignore dynamic_stats, start_child_span, upstream_log, upstream_log_options, strict_check_headers,
-               suppress_grpc_request_failure_code_stats, reject_connect_request_early_data;
+        suppress_envoy_headers, upstream_http_filters, upstream_log, upstream_log_options;
+        ignore dynamic_stats, start_child_span, strict_check_headers, suppress_grpc_request_failure_code_stats,
+               reject_connect_request_early_data;
         refuse respect_expected_rq_timeout
     });
+    access_log::of_attempts(&at.field("upstream_log_options"), upstream_log_options.as_ref())?;
     for (index, filter) in upstream_http_filters.iter().enumerate() {
         if filter.name != "envoy.filters.http.upstream_codec" {
             let at = at.field("upstream_http_filters");
@@ -328,6 +329,7 @@ fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
         }
     }
     Ok(RouterOptions {
+        attempt_logs: access_log::access_logs(context, &at.field("upstream_log"), upstream_log),
         suppress_envoy_headers: *suppress_envoy_headers,
     })
 }

@@ -161,6 +161,13 @@ pub enum Filter {
     Duration(Comparison),
     /// By what went wrong; with an empty set anything must have.
     Flags(Flags),
+    /// By what it is a line of, in Envoy's words (`DownstreamEnd`); one of these, or any other.
+    Type {
+        /// What is named.
+        types: Box<[&'static str]>,
+        /// All others.
+        exclude: bool,
+    },
     /// By a question of [`CapturedFields::conditions`].
     Condition(usize),
     /// Some, at random.

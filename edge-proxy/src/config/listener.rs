@@ -141,10 +141,14 @@ pub(crate) fn log_clusters<'a>(
         Network::Http(manager) => manager.access_logs.as_ref(),
         Network::Tcp(proxy) | Network::Passthrough(proxy) => proxy.access_logs.as_ref(),
     });
+    let attempts = managers
+        .clone()
+        .filter_map(|manager| manager.router.attempt_logs.as_ref());
     let others = udp
         .and_then(|proxy| proxy.access_logs.as_ref())
         .into_iter()
-        .chain(unmatched);
+        .chain(unmatched)
+        .chain(attempts);
     let traces = managers.filter_map(|manager| manager.tracing.as_ref());
     let traces = traces.map(|tracing| tracing.collector.cluster);
     logs.chain(others).flat_map(|logs| logs.clusters()).chain(traces)
@@ -286,8 +290,10 @@ pub enum RouteSource {
 }
 
 /// Settings of the router filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RouterOptions {
+    /// Who is told of attempts to get a response.
+    pub attempt_logs: Option<Arc<AccessLogs>>,
     /// Leave out the `x-envoy-*` headers (service time, expected timeout, attempt count …).
     pub suppress_envoy_headers: bool,
 }

@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::Kind;
 use crate::fault::Fault;
-use crate::http::exchange::Exchange;
+use crate::http::exchange::{Ended, Exchange};
 use crate::message::body::Broken;
 use crate::upstream::{Lease, RequestGuard, load};
 
@@ -86,6 +86,7 @@ impl UpstreamBody {
     /// The exchange is complete: the connection may serve again.
     fn finish(&mut self) {
         if let Some(lease) = self.lease.take() {
+            self.exchange.end_attempt(Ended::Answered);
             lease.release(&self.exchange.connection.upstreams, self.guard.pool());
         }
     }
@@ -97,6 +98,7 @@ impl UpstreamBody {
         lease.read_at_most(self.exchange.connection.room());
         match lease.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                self.exchange.attempt_brought(&frame);
                 if let Some(trailers) = frame.trailers_ref() {
                     self.exchange.note(|record| record.trailers(trailers));
                     let pool = self.guard.pool();

@@ -5,6 +5,8 @@
 //! or not the client takes bytes: a client that stops reading must not keep a backend's connection beyond them.
 //! Once nothing more comes from the backend the only question is whether the client takes the rest.
 
+mod attempt;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::clock::{Kind, Timer};
 use crate::config::tracing::RouteTracing;
 use crate::connection::Connection;
 use crate::fault::Fault;
+pub(crate) use crate::http::exchange::attempt::Ended;
 use crate::http::tunnel::Tunnel;
 use crate::message::Protocol;
 use crate::message::body::Arrival;
@@ -58,6 +61,8 @@ pub(crate) struct Exchange {
     is_answered: Cell<bool>,
     /// What logs and spans are told; not there where there are none.
     record: OnceCell<Box<RefCell<Record>>>,
+    /// What logs of attempts are told of the one that goes on.
+    attempt: RefCell<Option<Box<Record>>>,
     /// Its part in a trace, where requests are traced.
     trace: OnceCell<Box<Trace>>,
 }
@@ -106,6 +111,7 @@ impl Exchange {
                 let record = Record::new(Some(Arc::clone(logs)), started, random);
                 OnceCell::from(Box::new(RefCell::new(record)))
             }),
+            attempt: RefCell::new(None),
             trace: OnceCell::new(),
         })
     }
@@ -174,6 +180,7 @@ impl Exchange {
 
     /// An attempt to get a response has failed.
     pub(crate) fn attempt_failed(&self, fault: Fault) {
+        self.end_attempt(Ended::by(fault));
         if let Some(trace) = self.trace.get() {
             trace.failed(fault, self.timer.clock().now());
         }
@@ -290,6 +297,7 @@ impl Exchange {
         self.outcome.set(Outcome::Expired(kind));
         let fault = self.overdue(kind, pool);
         self.note(|record| record.fault(fault));
+        self.end_attempt(Ended::by(fault));
     }
 
     /// A deadline has passed: it is counted, and doesn't count any more. What it means for whoever waits is said in
@@ -366,6 +374,10 @@ impl Drop for Exchange {
         if outcome != Outcome::Complete {
             tracing::debug!(client = %self.connection.client, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
+        self.end_attempt(match outcome {
+            Outcome::Unfinished => Ended::GivenUp,
+            Outcome::Complete | Outcome::Expired(_) => Ended::Answered,
+        });
         if let Some(record) = self.record.take() {
             self.tell(&mut record.borrow_mut(), outcome);
         }

@@ -121,12 +121,14 @@ fn filters(at: &At<'_>, list: &[AccessLogFilter], wanted: &mut CapturedFields) -
         .collect()
 }
 
-/// All lines here are of the end of an exchange.
 fn log_type(message: &LogTypeFilter) -> Filter {
-    let named = message.types.contains(&(AccessLogType::DownstreamEnd as i32));
-    match named == message.exclude {
-        true => Filter::Any(Box::default()),
-        false => Filter::Everything,
+    let named = message
+        .types
+        .iter()
+        .filter_map(|number| AccessLogType::try_from(*number).ok());
+    Filter::Type {
+        types: named.map(|named| named.as_str_name()).collect(),
+        exclude: message.exclude,
     }
 }
 

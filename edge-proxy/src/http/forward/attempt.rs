@@ -17,6 +17,7 @@ use crate::config::endpoint::HostId;
 use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
+use crate::http::exchange::Ended;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::{local_reply, respond, rewrite};
 use crate::message::body::RequestBody;
@@ -71,6 +72,7 @@ impl<'a> Forwarding<'a> {
                 retrying = self.begin_retry();
             }
             if retrying.is_some() {
+                self.exchange.end_attempt(Ended::Answered);
                 drop(outcome);
                 match self.pause(policy, attempt).await {
                     Ok(()) => {
@@ -146,6 +148,7 @@ impl<'a> Forwarding<'a> {
         let pool = self.pick(&head, number)?;
         self.exchange
             .note(|record| record.upstream.host = Some(Arc::clone(&pool.host)));
+        self.exchange.begin_attempt(&head, self.route_name, &pool);
         if let Some(HostRewrite::Endpoint) = self.host_rewrite {
             let new = rewrite::host(&HostRewrite::Endpoint, &head, &pool.host.hostname);
             set_authority(&mut head, new, self.settings, &connection);
@@ -240,6 +243,7 @@ impl<'a> Forwarding<'a> {
             self.arrival.begin_try(&self.exchange.timer, self.limits.per_try);
         }
         self.exchange.note(|record| record.sent_on(lease, now));
+        self.exchange.attempt_sent(lease);
         if let Some(trace) = self.exchange.trace() {
             trace.sent(lease.protocol());
         }
@@ -313,6 +317,7 @@ impl<'a> Forwarding<'a> {
 
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.exchange.note(|record| record.details = "via_upstream".into());
+        self.exchange.attempt_answered(&response);
         if let Some(trace) = self.exchange.trace() {
             trace.answered(response.status().as_u16());
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::Response;
 
+use crate::access_log::Record;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::forward::{Forwarding, Source};
@@ -59,6 +60,7 @@ impl Forwarding<'_> {
         let pool = self.pick(head, number)?;
         self.exchange
             .note(|record| record.upstream.host = Some(Arc::clone(&pool.host)));
+        self.exchange.begin_attempt(head, self.route_name, &pool);
         if !may_connect(&self.entry.cluster, worker.shared.workers) {
             pool.cells().upstream_cx_overflow.inc();
             return Err(Fault::Overflow);
@@ -71,11 +73,15 @@ impl Forwarding<'_> {
             Ok(Err(fault)) | Err(fault) => return Err(self.failed(fault, &pool)),
         };
         report::connected(&pool.cluster, &pool.host);
-        self.exchange.note(|record| {
+        let connected = |record: &mut Record| {
             record.upstream.local = transport.local();
             record.upstream.is_connected = true;
+        };
+        self.exchange.note(|record| {
+            connected(record);
             record.details = "via_upstream".into();
         });
+        self.exchange.note_attempt(connected);
         Ok(Opened {
             transport,
             counted,
