@@ -17,8 +17,8 @@ mod table;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Encryption, Extending, Extension, ExtensionId, FilterSettingsId, InstanceId,
-    LoadReports, ModuleId, Patience, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm,
-    SecretKey, Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant, VariantId,
+    LoadReports, ModuleId, Patience, PlacementId, PolicyFilters, PolicyInstance, Protection, SecretForm, SecretKey,
+    Security, SecurityId, Streams, Surroundings, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use decisions::Decisions;
 pub(crate) use id::{
@@ -27,7 +27,7 @@ pub(crate) use id::{
 };
 pub(crate) use numbered::TableRef;
 pub(crate) use outside::{OutsideService, Scheme};
-pub(crate) use placement::{Placement, Zones, hashed};
+pub(crate) use placement::{Placement, Routing, Zones, hashed};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
 pub(crate) use table::Table;
 

@@ -32,6 +32,31 @@ pub struct Status {
     pub body: StatusBody,
 }
 
+impl Status {
+    /// There is nothing to say of an object any more: our entries go. None for kinds whose status has no entries; what
+    /// stands on the object itself belongs to whoever it is for now.
+    pub fn silence(kind: Kind, controller: &Arc<str>) -> Option<Self> {
+        let controller_name = Arc::clone(controller);
+        let body = match kind {
+            Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
+                StatusBody::Parents {
+                    controller_name,
+                    parents: Vec::new(),
+                }
+            }
+            Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::Backend => return None,
+            _ => StatusBody::Ancestors {
+                controller_name,
+                ancestors: Vec::new(),
+            },
+        };
+        Some(Self {
+            observed_generation: 0,
+            body,
+        })
+    }
+}
+
 /// The shapes of status.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatusBody {

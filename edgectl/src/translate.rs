@@ -149,6 +149,8 @@ pub struct Outcome {
     pub snapshots: BTreeMap<FleetKey, Snapshot>,
     /// Where proxies would start.
     pub start_place: StartPlace,
+    /// What our controller calls itself.
+    pub controller_name: Arc<str>,
 }
 
 /// Translates texts.
@@ -173,6 +175,7 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         translation: outcome.translation,
         snapshots,
         start_place: options.settings.start_place(),
+        controller_name: Arc::clone(&options.settings.controller_name),
     }
 }
 

@@ -237,9 +237,6 @@ pub(crate) struct Variant {
     /// How far those in the zone of the proxy come first; as the backend says itself where nothing is asked for.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) zone_preference: Option<ZonePreference>,
-    /// Where requests for a Service go, if not where the fleet's do.
-    #[serde(skip_serializing_if = "is_default")]
-    pub(crate) routing: Option<Routing>,
     /// What policies ask of the connections.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) upstream: Arc<UpstreamSettings>,
@@ -267,16 +264,6 @@ pub(crate) enum LoadReports {
     Passed,
     /// Nothing: they are for the proxy.
     Removed,
-}
-
-/// Where requests for a Service go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Routing {
-    /// To its endpoints.
-    Endpoints,
-    /// To its own address.
-    Service,
 }
 
 /// Who encrypts what goes to a backend.

@@ -228,7 +228,6 @@ impl Decisions {
                 load_balancing: traffic.load_balancing.clone(),
                 placement: Arc::clone(&traffic.placement),
                 zone_preference: traffic.zone_preference,
-                routing: traffic.routing,
                 upstream: UpstreamSettings::with_http1(&traffic.upstream, around.http1),
                 stat_name: around.stat_name.clone(),
             })

@@ -15,6 +15,19 @@ pub(crate) struct Placement {
     /// Their zones.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) zones: Zones,
+    /// Where requests for a Service go, if not where the fleet's do.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) routing: Option<Routing>,
+}
+
+/// Where requests for a Service go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Routing {
+    /// To its endpoints.
+    Endpoints,
+    /// To its own address.
+    Service,
 }
 
 /// What is told of the zones of endpoints.

@@ -45,13 +45,21 @@ impl References {
     }
 }
 
+fn is_edge_proxy(group: &str, kind: &str) -> bool {
+    Kind::of(group, kind) == Some(Kind::EdgeProxy)
+}
+
 impl World {
     /// Where an object points.
     pub(super) fn references_of(&self, object: Option<&Object>) -> Pointing {
         let mut targets = Pointing::new();
         match object {
             Some(Object::GatewayClass(class)) => {
-                let parameters = class.spec.parameters_ref.as_deref().filter(|r| r.kind == "EdgeProxy");
+                let parameters = class
+                    .spec
+                    .parameters_ref
+                    .as_deref()
+                    .filter(|r| is_edge_proxy(&r.group, &r.kind));
                 let namespaced = parameters.and_then(|r| Some((r.namespace.as_deref()?, &*r.name)));
                 targets.extend(namespaced.map(|(ns, name)| (Kind::EdgeProxy, self.id(ns, name))));
             }
@@ -60,7 +68,9 @@ impl World {
                 let own = &set.metadata.namespace;
                 let parent = &set.spec.parent_ref;
                 let namespace = parent.namespace.as_deref().unwrap_or(own);
-                targets.push((Kind::Gateway, self.id(namespace, &parent.name)));
+                // Another kind of parent is another controller's.
+                let kind = Kind::of(&parent.group, &parent.kind).filter(|kind| *kind == Kind::Gateway);
+                targets.extend(kind.map(|kind| (kind, self.id(namespace, &parent.name))));
                 self.point_certificates(own, &set.spec.listeners, &mut targets);
             }
             Some(Object::EdgePatchPolicy(policy)) => {
@@ -103,7 +113,7 @@ impl World {
         let own = &gateway.metadata.namespace;
         let infrastructure = gateway.spec.infrastructure.as_deref();
         let parameters = infrastructure.and_then(|i| i.parameters_ref.as_ref());
-        let proxy = parameters.filter(|r| r.kind == "EdgeProxy");
+        let proxy = parameters.filter(|r| is_edge_proxy(&r.group, &r.kind));
         targets.extend(proxy.map(|r| (Kind::EdgeProxy, self.id(own, &r.name))));
         self.point_certificates(own, &gateway.spec.listeners, targets);
         let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_ref());

@@ -58,7 +58,7 @@ pub(super) fn needed(
             }
             wanted
         }
-        None => merge(existing.as_ref(), &silence(key.kind, controller)?, Some(now)),
+        None => merge(existing.as_ref(), &Status::silence(key.kind, controller)?, Some(now)),
     };
     // Lists that there weren't and that stay empty are nothing to write about.
     if spoken.is_none() && existing.is_none() {
@@ -109,26 +109,6 @@ fn keep_programmed(wanted: &mut Value, existing: Option<&Value>) {
     {
         conditions.push(known.clone());
     }
-}
-
-/// We have nothing to say: our entries go. What stands on the object itself belongs to whoever it is for now.
-fn silence(kind: Kind, controller: &Arc<str>) -> Option<Status> {
-    let controller_name = Arc::clone(controller);
-    let body = match kind {
-        Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => StatusBody::Parents {
-            controller_name,
-            parents: Vec::new(),
-        },
-        Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::Backend => return None,
-        _ => StatusBody::Ancestors {
-            controller_name,
-            ancestors: Vec::new(),
-        },
-    };
-    Some(Status {
-        observed_generation: 0,
-        body,
-    })
 }
 
 /// The same without the order of lists, which means nothing in a status: two controllers that each put their own last

@@ -1,6 +1,6 @@
 //! What BackendTrafficPolicies say.
 
-use super::{LoadReports, PolicyFilters, Routing};
+use super::{LoadReports, PolicyFilters};
 use crate::name::Placement;
 use edge_ir::{LoadBalancing, RetryPolicy, RouteTraffic, Timeout, UpstreamSettings, ZonePreference};
 use std::sync::Arc;
@@ -14,8 +14,6 @@ pub(crate) struct Traffic {
     pub(crate) placement: Arc<Placement>,
     /// Of those in the zone of the proxy.
     pub(crate) zone_preference: Option<ZonePreference>,
-    /// Of where requests for a Service go.
-    pub(crate) routing: Option<Routing>,
     /// Of what clients see of the loads that backends report.
     pub(crate) load_reports: LoadReports,
     /// Of connections to backends.

@@ -3,7 +3,7 @@
 use super::{backend_tls::Trust, endpoints, set, settings, zones};
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
+    name::{BackendId, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
     own_host,
     phase::{
         gateways::telemetry::Telemetry,
@@ -240,34 +240,24 @@ fn certificate(reader: &Reader<'_>, secret: Id) -> Option<Provided> {
     Some(certificate.provided.clone())
 }
 
-/// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only. Where a
-/// policy asks for another kind of routing than the fleet has, the cluster holds its endpoints itself: those that the
-/// fleet has of the backend are others.
+/// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.
 fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, variant: &Variant) -> Discovery {
     if endpoints::is_of_request(reader, backend.port) {
         return Discovery::OfRequest(own_host::named_hosts(reader.settings().platform));
     }
-    let usual = endpoints::routing(reader, fleet);
-    let routing = variant.routing.unwrap_or(usual);
+    let routing = endpoints::routing(reader, fleet, &variant.placement);
     let listed = || Discovery::Endpoints(reader.endpoints_name(reader.endpoints_of(backend)));
-    let is_own = routing != usual && has_routing(reader, backend.port);
     if let Some(set) = reader.set_behind(backend.port) {
         let localities = set::localities(reader, backend.port, &set, routing, &variant.placement);
         let has_names = localities.iter().any(|locality| endpoints::is_dns(&locality.endpoints));
-        return match has_names || is_own {
+        return match has_names {
             true => Discovery::Dns(localities),
             false => listed(),
         };
     }
-    let found = endpoints::addresses_by(reader, backend.port, routing);
-    match endpoints::is_dns(&found) || is_own {
+    let found = endpoints::addresses(reader, backend.port, routing);
+    match endpoints::is_dns(&found) {
         true => Discovery::Dns(zones::placed(reader, backend.port, found, &variant.placement)),
         false => listed(),
     }
-}
-
-/// Whether kinds of routing make a difference: a Backend is where it says.
-fn has_routing(reader: &Reader<'_>, port: BackendPort) -> bool {
-    let backends = reader.backends_behind(port);
-    backends.iter().any(|port| port.target.kind != BackendKind::Backend)
 }

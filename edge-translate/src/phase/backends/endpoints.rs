@@ -8,7 +8,7 @@ use super::{
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, FqdnEndpoint, RoutingType, Text},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
+    name::{BackendKind, BackendPort, EndpointsId, FleetId, Placement, Routing},
     own_host,
     phase::origin,
     settings::Platform,
@@ -69,16 +69,17 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, list: EndpointsId) 
     }
     let port = list.port;
     let placement = reader.placement(list.placement);
+    let routing = routing(reader, fleet, &placement);
     let localities = match reader.set_behind(port) {
         Some(set) => {
-            let localities = set::localities(reader, port, &set, routing(reader, fleet), &placement);
+            let localities = set::localities(reader, port, &set, routing, &placement);
             if localities.iter().any(|locality| is_dns(&locality.endpoints)) {
                 return Some(None);
             }
             localities
         }
         None => {
-            let endpoints = addresses(reader, fleet, port);
+            let endpoints = addresses(reader, port, routing);
             if is_dns(&endpoints) || is_of_request(reader, port) {
                 return Some(None);
             }
@@ -92,13 +93,8 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, list: EndpointsId) 
     })))
 }
 
-/// Endpoints of a backend by the fleet's kind of routing.
-pub(crate) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Vec<Endpoint> {
-    addresses_by(reader, port, routing(reader, fleet))
-}
-
 /// Endpoints of a backend by a kind of routing.
-pub(super) fn addresses_by(reader: &Reader<'_>, port: BackendPort, routing: Routing) -> Vec<Endpoint> {
+pub(super) fn addresses(reader: &Reader<'_>, port: BackendPort, routing: Routing) -> Vec<Endpoint> {
     match port.target.kind {
         BackendKind::Backend => from_backend(reader, port),
         BackendKind::Custom => Vec::new(),
@@ -164,12 +160,13 @@ pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
     reader.backends_behind(port).into_iter().filter_map(origin).collect()
 }
 
-/// The fleet's kind of routing.
-pub(super) fn routing(reader: &Reader<'_>, fleet: FleetId) -> Routing {
-    match reader.fleet_shape(fleet).map(|shape| &shape.routing) {
+/// Where requests for Services go: as a policy says, else as the fleet's do.
+pub(super) fn routing(reader: &Reader<'_>, fleet: FleetId, placement: &Placement) -> Routing {
+    let usual = || match reader.fleet_shape(fleet).map(|shape| &shape.routing) {
         Some(RoutingType::Service) => Routing::Service,
         Some(RoutingType::Endpoint | RoutingType::Other(_)) | None => Routing::Endpoints,
-    }
+    };
+    placement.routing.unwrap_or_else(usual)
 }
 
 fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {

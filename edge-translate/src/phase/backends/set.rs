@@ -82,7 +82,7 @@ pub(super) fn localities(
     let has_sockets = has_sockets(reader, set);
     let prefers_zone = placement.zones == Zones::Known && !zones::is_shared(set);
     let of_one = |(number, member): (usize, &SetMember)| {
-        let found = endpoints::addresses_by(reader, member.port, routing);
+        let found = endpoints::addresses(reader, member.port, routing);
         let own = reader.endpoint_set_name(member.port);
         let mut placed = match prefers_zone {
             true => zones::compared(&own, &zones::known(reader, member.port), found),

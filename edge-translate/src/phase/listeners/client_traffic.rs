@@ -9,7 +9,7 @@
 //! something else serves nothing but 500 (`policies/effective`), over connections as its neighbours have them; one that
 //! says nothing is told.
 
-use super::{finding::Finding, fleet::Candidate};
+use super::{client_validation::ClientTrust, finding::Finding, fleet::Candidate};
 use crate::{
     api::{Kind, Protocol},
     engine::reader::Reader,
@@ -20,7 +20,7 @@ use crate::{
     },
     status::Condition,
 };
-use edge_ir::{Http10, ProxyHeader, SocketSettings};
+use edge_ir::{ClientCertificates, Http10, ProxyHeader, SocketSettings};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -80,6 +80,7 @@ pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
         });
     }
     withhold_http3(candidates);
+    candidates.iter_mut().for_each(keep_validation);
     let mut ports: BTreeMap<u16, Vec<&mut Candidate>> = BTreeMap::new();
     for candidate in candidates.iter_mut() {
         if candidate.is_sound() && candidate.spec().protocol != Protocol::Udp {
@@ -111,6 +112,23 @@ fn withhold_http3(candidates: &mut [Candidate]) {
             ..(*candidate.traffic).clone()
         });
     }
+}
+
+/// Who brings a ListenerSet doesn't decide whom the Gateway wants certificates from: its owner asks for them at each
+/// listener, those of others too (GEP-91).
+fn keep_validation(candidate: &mut Candidate) {
+    let asks = |trust: &Arc<ClientTrust>| trust.validation.certificates == ClientCertificates::Verified;
+    let is_told = candidate.clients.as_ref().is_some_and(asks);
+    let of_set = candidate.id.set.is_some() && breadth(candidate) == Some(Breadth::Part);
+    if !is_told || !of_set || candidate.traffic.tls.clients.is_none() {
+        return;
+    }
+    let why = "TLS: the Gateway says whose certificates clients must show (spec.tls.frontend), and clientValidation of a \
+               policy for a ListenerSet can't replace that.";
+    refuse(candidate, why.into());
+    let mut traffic = (*candidate.traffic).clone();
+    traffic.tls.clients = None;
+    candidate.traffic = Arc::new(traffic);
 }
 
 /// What the listeners of a port must have in common.

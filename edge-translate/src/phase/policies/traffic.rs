@@ -8,12 +8,12 @@
 use super::merge;
 use crate::{
     api::{
-        BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity, RoutingType,
-        Unread, cluster_settings::ClusterSettings,
+        BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity, Unread,
+        cluster_settings::ClusterSettings,
     },
     engine::reader::{Reader, Reading},
     load::typed::typed,
-    name::{Id, Patience, Routing, Traffic, TrafficId, Variant},
+    name::{Id, Patience, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
 };
 use edge_ir::{Fraction, RetryPolicy, Timeout};
@@ -161,7 +161,7 @@ pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) ->
         upstream: Arc::new(connection::upstream(&spec, problems)),
         ..Variant::default()
     };
-    // None of it comes to pass (statuses/attached/of_services), but it can be wrong.
+    // None of it comes to pass (statuses/of_services), but it can be wrong.
     balancing::hash(&spec, problems);
     (variant, route::retry(&spec, problems))
 }
@@ -190,7 +190,6 @@ fn read(
         placement: Arc::new(placement::placement(spec, problems)),
         load_reports: balancing::load_reports(spec),
         zone_preference: placement::zone_preference(spec, problems),
-        routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems).map(Arc::new),
@@ -202,17 +201,6 @@ fn read(
     traffic.patience = route::patience(traffic.route.as_ref());
     traffic.telemetry = route::telemetry(traffic.route.as_deref());
     traffic
-}
-
-fn routing(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Routing> {
-    match spec.routing_type.as_ref()? {
-        RoutingType::Endpoint => Some(Routing::Endpoints),
-        RoutingType::Service => Some(Routing::Service),
-        RoutingType::Other(other) => {
-            problems.add("RoutingType", format_args!("{other} is not Endpoint or Service"));
-            None
-        }
-    }
 }
 
 /// What is wrong with a policy, a sentence each.

@@ -10,6 +10,7 @@ use crate::{
             backend_tls::{self, Authorities, BackendTls, Holder},
             endpoints,
         },
+        listeners::listener_set,
         precedence::Seniority,
     },
     status::{Condition, ParentStatus, Status, sentence},
@@ -30,6 +31,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
                 refusals.insert(message.as_str());
             }
             for ancestor in reader.ancestors(port).filter(|ancestor| is_ours(reader, ancestor)) {
+                let ancestor = gateway_of(reader, ancestor);
                 let known = ancestors.entry(ancestor).or_default();
                 *known = known.take().or_else(|| rival.clone());
             }
@@ -46,6 +48,16 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     };
     let ancestors = ancestors.into_iter().map(entry);
     Some(Some(ancestor::told(reader, policy.metadata.generation, ancestors)))
+}
+
+/// Ancestors are Gateways: of what comes by a ListenerSet, the one that it hangs under.
+fn gateway_of(reader: &Reader<'_>, ancestor: Ancestor) -> Ancestor {
+    let set = match ancestor.kind {
+        Kind::ListenerSet => reader.listener_set(ancestor.id),
+        _ => None,
+    };
+    let gateway = set.and_then(|set| listener_set::parent(reader, set));
+    gateway.map_or(ancestor, |gateway| Ancestor::object(Kind::Gateway, gateway))
 }
 
 /// Whether what leads to a backend is in force: routes are counted where they attach, policies wherever they are.

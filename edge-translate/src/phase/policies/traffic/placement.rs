@@ -3,10 +3,10 @@
 use super::Problems;
 use crate::{
     api::{
-        BackendTrafficPolicySpec,
+        BackendTrafficPolicySpec, RoutingType,
         load_balancer::{LoadBalancerType, PreferLocalZone, ZoneAware},
     },
-    name::{Placement, Zones},
+    name::{Placement, Routing, Zones},
 };
 use edge_ir::ZonePreference;
 use std::{collections::BTreeMap, sync::Arc};
@@ -29,7 +29,19 @@ pub(super) fn placement(spec: &BackendTrafficPolicySpec, problems: &mut Problems
     let zones = balancer.and_then(|balancer| Some((&balancer.r#type, balancer.zone_aware.as_deref()?)));
     Placement {
         probe_port,
+        routing: routing(spec, problems),
         zones: zones.map_or(Zones::default(), |(of_type, aware)| zones_of(of_type, aware, problems)),
+    }
+}
+
+fn routing(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Routing> {
+    match spec.routing_type.as_ref()? {
+        RoutingType::Endpoint => Some(Routing::Endpoints),
+        RoutingType::Service => Some(Routing::Service),
+        RoutingType::Other(other) => {
+            problems.add("RoutingType", format_args!("{other} is not Endpoint or Service"));
+            None
+        }
     }
 }
 
