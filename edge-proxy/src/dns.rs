@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore};
@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use crate::compile::cluster::{DnsLookup, DnsSpec};
 use crate::compile::endpoint::Resolved;
 use crate::config::dynamic_forward_proxy::DnsFamily;
+use crate::told::Told;
 
 /// Pace after a failure, if the refresh rate is slower.
 const RETRY: Duration = Duration::from_secs(1);
@@ -157,6 +158,7 @@ async fn ask(
     answers: &Answers,
 ) {
     let mut is_open = true;
+    let told = Told::default();
     loop {
         let mut pause = lookup.refresh.max(Duration::from_millis(100));
         let turn = turns.acquire().await;
@@ -171,7 +173,9 @@ async fn ask(
                 answers.news.notify_one();
             }
             Err(error) => {
-                tracing::warn!(cluster, name, %error, "cannot resolve");
+                if told.is_news(error.to_string(), Instant::now()) {
+                    tracing::warn!(cluster, name, %error, "cannot resolve");
+                }
                 pause = pause.min(RETRY);
                 // A cluster of which nothing is known has no hosts, and keeps no listener waiting.
                 if open == 0 {

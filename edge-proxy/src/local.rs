@@ -26,6 +26,7 @@ use crate::outbox::Outboxes;
 use crate::random::Random;
 use crate::shared::{Drain, Shared, SnapshotCache};
 use crate::stats::{ServerCells, WorkerIndex};
+use crate::told::Told;
 use numbers::Numbers;
 
 /// The state of one worker's thread.
@@ -45,6 +46,8 @@ pub(crate) struct Local {
     pub(crate) buffers: Rc<Buffers>,
     /// Lines of access logs that are to be written.
     logs: LogBuffers,
+    /// Troubles of requests that stand in the log.
+    pub(crate) told: Told,
     /// Entries that are to be sent to services.
     pub(crate) outboxes: Outboxes,
     /// Route tables that are no part of the configuration any more, for connections that leave with them.
@@ -80,6 +83,7 @@ impl Local {
             numbers: Numbers::default(),
             buffers: Rc::default(),
             logs: LogBuffers::default(),
+            told: Told::default(),
             outboxes: Outboxes::default(),
             last_routes: RefCell::default(),
             cache: RefCell::new(cache),

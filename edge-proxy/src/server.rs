@@ -129,7 +129,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
         };
         tokio::task::spawn_local(admin::serve(listener, Rc::new(admin)));
     }
-    let threads = start_workers(&shared)?;
+    let (threads, mut gone) = start_workers(&shared)?;
     let pushing = Pushing::begin(&shared, &bootstrap.kept, sinks, control.started_at);
     match &bootstrap.ads_cluster {
         // It settles by itself, once it has noted what it waits for.
@@ -142,7 +142,12 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     tokio::task::spawn_local(sds::follow(control.clone(), bootstrap.node.clone()));
     tokio::task::spawn_local(binding::follow(control.clone()));
     tracing::info!(workers, admin = ?admin_address, "started");
-    wait_for_the_end(&control, &mut waiting).await?;
+    // A worker that has gone takes its share of the sockets along, and whoever comes there waits for ever: it is better
+    // to be started again.
+    let ended = tokio::select! {
+        ended = wait_for_the_end(&control, &mut waiting) => ended,
+        Some(worker) = gone.recv() => Err(anyhow::anyhow!("worker {worker} has ended before its time")),
+    };
     control.drain(Drain::Stop);
     for thread in threads {
         match thread.join() {
@@ -154,7 +159,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     pushing.finish().await;
     shared.logs.finish();
     tracing::info!("ended");
-    Ok(())
+    ended
 }
 
 /// Whom metrics are pushed to. A sink that can't be told is left out: nothing that is served depends on it.
@@ -261,15 +266,51 @@ fn incoming<M: Message>(name: &str, message: &M) -> Incoming {
     }
 }
 
-fn start_workers(shared: &Arc<Shared>) -> anyhow::Result<Vec<JoinHandle<std::io::Result<()>>>> {
+type Workers = Vec<JoinHandle<std::io::Result<()>>>;
+
+/// The threads, and which of them has gone.
+fn start_workers(shared: &Arc<Shared>) -> anyhow::Result<(Workers, mpsc::Receiver<usize>)> {
     let mut threads = Vec::with_capacity(shared.workers);
+    // Each tells once.
+    let (gone, ends) = mpsc::channel(shared.workers.max(1));
     for index in 0..shared.workers {
-        let shared = shared.clone();
-        let builder = std::thread::Builder::new().name(format!("worker-{index}"));
-        threads.push(builder.spawn(move || crate::worker::run(shared, WorkerIndex(index)))?);
+        let (shared, leaving) = (
+            shared.clone(),
+            Leaving {
+                index,
+                gone: gone.clone(),
+            },
+        );
+        threads.push(start_worker(leaving, move || {
+            crate::worker::run(shared, WorkerIndex(index))
+        })?);
     }
     shared.stats.control().workers_started.set(1);
-    Ok(threads)
+    Ok((threads, ends))
+}
+
+fn start_worker<T: Send + 'static>(
+    leaving: Leaving,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let builder = std::thread::Builder::new().name(format!("worker-{}", leaving.index));
+    builder.spawn(move || {
+        let _leaving = leaving;
+        work()
+    })
+}
+
+/// Says that a worker has gone, also when it has panicked.
+struct Leaving {
+    index: usize,
+    gone: mpsc::Sender<usize>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        // Nobody may listen any more.
+        let _ = self.gone.try_send(self.index);
+    }
 }
 
 /// Serves until a signal or an order ends it, then waits for connections to finish.
@@ -280,6 +321,7 @@ async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Ord
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut logs_moved = signal(SignalKind::user_defined1())?;
     let mut stop_accepting_at = None;
+    let mut stopped_at = None;
     loop {
         let stop_accepting = async {
             match stop_accepting_at {
@@ -295,9 +337,13 @@ async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Ord
             () = stop_accepting => {
                 stop_accepting_at = None;
                 stop(control);
+                stopped_at.get_or_insert(tokio::time::Instant::now());
             }
             order = orders.recv() => match order {
-                Some(Order::StopAccepting) => stop(control),
+                Some(Order::StopAccepting) => {
+                    stop(control);
+                    stopped_at.get_or_insert(tokio::time::Instant::now());
+                }
                 Some(Order::DiscourageThenStop) => {
                     control.drain(Drain::Discouraging);
                     stop_accepting_at = Some(tokio::time::Instant::now() + drain_time);
@@ -308,7 +354,9 @@ async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Ord
     }
     tracing::info!(?drain_time, "draining");
     stop(control);
-    let deadline = tokio::time::sleep(drain_time);
+    // Whoever was told to stop before has had a part of the time, or all of it.
+    let since = stopped_at.unwrap_or_else(tokio::time::Instant::now);
+    let deadline = tokio::time::sleep_until(since + drain_time);
     tokio::pin!(deadline);
     let mut check = tokio::time::interval(DRAIN_CHECK);
     loop {
@@ -344,4 +392,17 @@ fn open_connections(control: &Control) -> i64 {
         });
     }
     open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_that_panics_is_missed() {
+        let (gone, mut ends) = mpsc::channel(1);
+        let worker = start_worker(Leaving { index: 3, gone }, || Vec::<u8>::new().swap_remove(0)).unwrap();
+        assert_eq!(ends.recv().await, Some(3));
+        assert!(worker.join().is_err());
+    }
 }

@@ -71,6 +71,10 @@ impl ListeningSockets {
     }
 }
 
+/// So long a connection in HTTP/1 that is idle stays open once no new ones are taken: a request may be on its way, and
+/// its answer tells the client.
+pub const FAREWELL: Duration = Duration::from_secs(3);
+
 /// Steps of the way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drain {
@@ -78,7 +82,8 @@ pub enum Drain {
     Serving,
     /// `/drain_listeners?graceful`: go on accepting, but tell clients to leave (`connection: close`, GOAWAY).
     Discouraging,
-    /// No new connections; open ones end after the request in flight (`connection: close`, GOAWAY).
+    /// No new connections; open ones end after the request in flight (`connection: close`, GOAWAY), or idle, after
+    /// [`FAREWELL`].
     Draining,
     /// The drain time is over: close everything and return from `run`.
     Stop,

@@ -12,6 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::LocalOptions;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::calls::reports;
 use crate::config::Snapshot;
@@ -19,7 +21,7 @@ use crate::config::listener::Listener;
 use crate::downstream::Clients;
 use crate::downstream::accept::Acceptors;
 use crate::local::Local;
-use crate::shared::{Drain, Shared};
+use crate::shared::{Drain, FAREWELL, Shared};
 use crate::stats::WorkerIndex;
 use crate::upstream::{Upstreams, sweep};
 
@@ -46,26 +48,46 @@ impl Worker {
         }
     }
 
-    /// Serves until [`Drain::Stop`].
-    async fn serve(mut self) {
+    /// What is done beside, as long as the worker serves.
+    fn duties(&self) -> JoinSet<()> {
+        let mut duties = JoinSet::new();
+        duties.spawn_local(Rc::clone(&self.local.clock).drive());
+        duties.spawn_local(Rc::clone(&self.local).drive_logs());
+        duties.spawn_local(reports::drive(Rc::clone(&self.upstreams)));
+        duties.spawn_local(sweep(Rc::clone(&self.upstreams)));
+        duties
+    }
+
+    /// Serves until [`Drain::Stop`]. No duty ends before, or connections would have no deadlines any more, or logs no
+    /// lines.
+    async fn serve(mut self, mut duties: JoinSet<()>) -> io::Result<()> {
         let shared = Arc::clone(&self.local.shared);
         let mut drain = shared.drain.clone();
         let mut sockets = shared.sockets.clone();
         let mut snapshot = shared.snapshot.clone();
-        let clock = tokio::task::spawn_local(Rc::clone(&self.local.clock).drive());
-        let logger = tokio::task::spawn_local(Rc::clone(&self.local).drive_logs());
-        let reporter = tokio::task::spawn_local(reports::drive(Rc::clone(&self.upstreams)));
-        let sweeper = tokio::task::spawn_local(sweep(Rc::clone(&self.upstreams)));
         snapshot.mark_changed();
         sockets.mark_changed();
         drain.mark_changed();
+        let (mut farewell, mut has_parted) = (None, false);
         loop {
             // A sender that is gone means that the control half has ended: so do we. What is followed is taken out
             // first: to look at it again while it is borrowed, and somebody waits to replace it, is to wait for ever.
             let alive = tokio::select! {
+                Some(ended) = duties.join_next() => {
+                    let why = ended.map_or_else(|error| error.to_string(), |()| "it has returned".to_owned());
+                    return Err(io::Error::other(format!("a duty of the worker has ended: {why}")));
+                }
                 changed = drain.changed() => {
                     let now = *drain.borrow_and_update();
+                    if now == Drain::Draining {
+                        farewell.get_or_insert(Instant::now() + FAREWELL);
+                    }
                     changed.is_ok() && self.follow_drain(now)
+                }
+                () = sleep_until(farewell.unwrap_or_else(Instant::now)), if farewell.is_some() && !has_parted => {
+                    has_parted = true;
+                    self.clients.connections.drain(|_| true);
+                    true
                 }
                 changed = snapshot.changed() => {
                     let now = Arc::clone(&snapshot.borrow_and_update());
@@ -85,10 +107,7 @@ impl Worker {
         }
         self.acceptors.stop();
         reports::finish(&self.local).await;
-        clock.abort();
-        sweeper.abort();
-        logger.abort();
-        reporter.abort();
+        Ok(())
     }
 
     /// False when it is time to return.
@@ -99,7 +118,7 @@ impl Worker {
             Drain::Discouraging => self.clients.connections.discourage(|_| true),
             Drain::Draining => {
                 self.acceptors.stop_accepting();
-                self.clients.connections.drain(|_| true);
+                self.clients.connections.discourage(|_| true);
             }
             Drain::Stop => return false,
         }
@@ -124,11 +143,15 @@ pub fn run(shared: Arc<Shared>, index: WorkerIndex) -> io::Result<()> {
     // A runtime whose own tasks need not be `Send`: a set of local tasks on top would queue each wake-up twice.
     let runtime = builder.enable_all().build_local(LocalOptions::default())?;
     let local = Local::new(shared, index);
-    runtime.block_on(Worker::new(Rc::clone(&local)).serve());
+    let served = runtime.block_on(async {
+        let worker = Worker::new(Rc::clone(&local));
+        let duties = worker.duties();
+        worker.serve(duties).await
+    });
     // What is still open is cut off with the tasks that hold it.
     drop(runtime);
     local.flush_logs();
-    Ok(())
+    served
 }
 
 #[cfg(test)]
@@ -139,6 +162,19 @@ mod tests {
 
     use super::*;
     use crate::server;
+
+    #[test]
+    fn a_worker_whose_duty_has_ended_ends_with_an_error() {
+        let (shared, _publishers) = server::share(1, None);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
+        let ended = runtime.block_on(async {
+            let mut duties = JoinSet::new();
+            duties.spawn_local(async {});
+            Worker::new(Local::new(shared, WorkerIndex(0))).serve(duties).await
+        });
+        assert!(ended.is_err());
+    }
 
     #[test]
     fn nobody_waits_for_ever_when_configurations_follow_on_each_other() {

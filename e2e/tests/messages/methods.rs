@@ -55,6 +55,9 @@ fn methods_that_nobody_knows_are_refused() {
         for method in KNOWN {
             assert_eq!(status(USUAL, method), 200, "{name}: {method}");
         }
+        // Which is about content of some type.
+        let query = "QUERY / HTTP/1.1\r\nhost: h\r\ncontent-type: text/plain\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(bench.send(USUAL, query).status, 200, "{name}");
         for method in ["get", "Get", "FROB"] {
             assert_eq!(status(USUAL, method), 400, "{name}: {method}");
         }

@@ -8,6 +8,7 @@ use regex::Regex;
 
 use crate::admin::{Admin, Answer, parameter};
 use crate::metrics::{Family, Sample, class_of, samples};
+use crate::percent;
 use crate::stats::{BUCKETS, HistogramValue, Value};
 
 /// `/stats`
@@ -52,7 +53,7 @@ pub(super) fn stats(admin: &Admin, query: &str) -> Answer {
 fn kept(admin: &Admin, query: &str) -> Result<Vec<Sample>, Answer> {
     let filter = match parameter(query, "filter").filter(|filter| !filter.is_empty()) {
         None => None,
-        Some(filter) => match Regex::new(&decode(filter)) {
+        Some(filter) => match Regex::new(&percent::decode(filter)) {
             Ok(regex) => Some(regex),
             Err(error) => {
                 return Err(Answer::error(
@@ -78,26 +79,6 @@ fn used(value: &Value) -> bool {
         Value::Gauge(value) => *value != 0,
         Value::Histogram(value) => value.count() != 0,
     }
-}
-
-/// Undoes percent escapes; what is not one stays.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escape = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match (first, escape.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            (byte, _) => {
-                bytes.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn summary(value: &HistogramValue) -> String {

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::Body as _;
 
 use crate::clock::{Kind, Timer};
 use crate::config::cluster::ClusterEntry;
@@ -28,10 +29,14 @@ use crate::message::whole::Whole;
 use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::may_begin;
-use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, retry};
+use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, report, retry};
 
 /// An answer longer than this is none.
 const MAX_ANSWER: usize = 1 << 20;
+
+/// A connection that has rested longer isn't used for what can't be sent once more: servers that close idle connections
+/// wait for a second at least.
+pub(super) const RESTED: Duration = Duration::from_secs(1);
 
 /// A request, and how it is made.
 #[derive(Clone)]
@@ -137,8 +142,6 @@ async fn once(
     } else {
         Protocol::Http1
     };
-    let authority = request.head.authority_text();
-    let (mut lease, guard) = reach(upstreams, snapshot, request.cluster, authority, protocol, timer).await?;
     let body = match request.body.is_empty() {
         true => RequestBody::Empty,
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(request.body))), Arrival::complete()),
@@ -151,8 +154,7 @@ async fn once(
             te_trailers: request.is_call,
         },
     };
-    let sending = lease.send(outgoing, &upstreams.worker, || LARGE_READ, |cx| expired(timer, cx));
-    let response = sending.await.map_err(|failure| failure.fault)?;
+    let (response, mut lease, guard) = deliver(upstreams, snapshot, request.cluster, outgoing, protocol, timer).await?;
     let (parts, ()) = response.into_parts();
     let (body, trailers) = read(&mut lease, timer).await?;
     lease.release(upstreams, guard.pool());
@@ -164,13 +166,57 @@ async fn once(
     })
 }
 
-/// A connection for a request of the proxy's own to a cluster, under the name of an authority.
-pub(crate) async fn reach(
+/// Sends a request of the proxy's own, and waits for the head of the response, which is counted. What is safe to send
+/// twice (RFC 9110 §9.2.2) is, where a connection that has rested turns out to be closed.
+pub(crate) async fn deliver(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
     cluster: ClusterId,
-    authority: &str,
+    outgoing: Outgoing<'static>,
     protocol: Protocol,
+    timer: &Timer,
+) -> Result<(Response<()>, Lease, RequestGuard), Fault> {
+    let is_safe_twice = outgoing.body.is_end_stream()
+        && matches!(
+            outgoing.head.method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+        );
+    let mut rested = if is_safe_twice { Duration::MAX } else { RESTED };
+    let mut next = outgoing;
+    loop {
+        let whom = (cluster, next.head.authority_text(), protocol);
+        let (mut lease, guard) = reach(upstreams, snapshot, whom, rested, timer).await?;
+        let may_repeat = is_safe_twice && lease.may_be_stale(upstreams.worker.clock.recent());
+        let (spare, extras) = (may_repeat.then(|| next.head.clone()), next.extras);
+        let sent = lease
+            .send(next, &upstreams.worker, || LARGE_READ, |cx| expired(timer, cx))
+            .await;
+        match (sent, spare) {
+            (Ok(response), _) => {
+                report::count(guard.pool(), response.status());
+                return Ok((response, lease, guard));
+            }
+            (Err(failure), Some(head)) if failure.fault == Fault::ConnectionTermination && !failure.heard => {
+                guard.pool().drop_idle();
+                rested = Duration::ZERO;
+                next = Outgoing {
+                    head,
+                    body: RequestBody::Empty,
+                    extras,
+                };
+            }
+            (Err(failure), _) => return Err(failure.fault),
+        }
+    }
+}
+
+/// A connection for a request of the proxy's own to a cluster, under the name of an authority; one that has rested no
+/// longer than this, or a new one.
+pub(crate) async fn reach(
+    upstreams: &Rc<Upstreams>,
+    snapshot: &Snapshot,
+    (cluster, authority, protocol): (ClusterId, &str, Protocol),
+    rested: Duration,
     timer: &Timer,
 ) -> Result<(Lease, RequestGuard), Fault> {
     let entry = snapshot
@@ -188,7 +234,7 @@ pub(crate) async fn reach(
     let pool = upstreams.pool(entry, host, apart);
     let speak = Speak::of(&entry.cluster, protocol);
     let now = upstreams.worker.clock.recent();
-    let fresh = pool.checkout(speak, now).filter(|lease| !lease.may_be_stale(now));
+    let fresh = pool.checkout(speak, now).filter(|lease| lease.rested(now) <= rested);
     if let Some(lease) = fresh {
         return Ok((lease, RequestGuard::new(&pool)));
     }

@@ -21,7 +21,7 @@ use http_body::Frame;
 use prost::Message;
 use smallvec::SmallVec;
 
-use crate::calls::ask::{begin_again, expired, reach};
+use crate::calls::ask::{RESTED, begin_again, expired, reach};
 use crate::clock::{Kind, Timer};
 use crate::config::ClusterId;
 use crate::config::route::RetryPolicy;
@@ -373,7 +373,8 @@ async fn talk(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> Outcom
     let timer: Timer = upstreams.worker.clock.timer();
     let limit = policy.and_then(|policy| policy.per_try_timeout);
     timer.set(Kind::PerTry, upstreams.worker.clock.now(), limit);
-    let reached = reach(upstreams, &snapshot, call.cluster, authority, Protocol::Http2, &timer).await;
+    let whom = (call.cluster, authority, Protocol::Http2);
+    let reached = reach(upstreams, &snapshot, whom, RESTED, &timer).await;
     drop(snapshot);
     let (mut lease, guard) = match reached {
         Ok(reached) => reached,

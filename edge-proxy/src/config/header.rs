@@ -178,6 +178,16 @@ pub enum TemplatePart {
     Hostname,
 }
 
+impl TemplatePart {
+    /// Whether it is made of the head of the request, by which also goes who its client is.
+    pub fn reads_request(&self) -> bool {
+        matches!(
+            self,
+            Self::Request(_) | Self::RemoteAddress | Self::RemoteAddressWithoutPort
+        )
+    }
+}
+
 /// The operand of `%REQ()%`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderFieldRef {

@@ -35,7 +35,7 @@ use crate::downstream::{Clients, proxied, serve, tcp, udp};
 use crate::local::Local;
 use crate::message::Protocol;
 use crate::proxy_protocol::Addresses;
-use crate::shared::{BoundListener, Drain, ListeningSockets};
+use crate::shared::{BoundListener, Drain, FAREWELL, ListeningSockets};
 use crate::stats::ListenerCells;
 use crate::transport::Transport;
 
@@ -318,10 +318,14 @@ async fn spoken(
         return Ok(Some((protocol, Bytes::new(), transport)));
     }
     let mut drain = worker.shared.drain.clone();
+    let has_parted = async {
+        let _ = drain.wait_for(|drain| *drain >= Drain::Draining).await;
+        tokio::time::sleep(FAREWELL).await;
+    };
     tokio::select! {
         sniffed = serve::sniff(transport) => sniffed,
         () = silent_too_long(worker, http, accepted) => Ok(None),
-        _ = drain.wait_for(|drain| *drain >= Drain::Draining) => Ok(None),
+        () = has_parted => Ok(None),
     }
 }
 

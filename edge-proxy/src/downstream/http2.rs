@@ -4,7 +4,8 @@
 //! the connection's one task, and the connection's own end. The task asks for commands and deadlines whenever it runs,
 //! so that nothing that a client does or leaves undone keeps a stream or the connection beyond its time:
 //! a connection that is told to leave announces it (GOAWAY), takes new streams until the client has answered or the
-//! drain time is over, and ends with its last stream. One that has just been opened is no exception. Then what is left of it gets the time of a delayed close.
+//! drain time is over, and ends with its last stream; one that has just been opened is no exception. Then what is left
+//! of it gets the time of a delayed close.
 //! A client that floods it with resets or frames that move nothing is told so (ENHANCE_YOUR_CALM), and read no more.
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.

@@ -76,6 +76,8 @@ enum Outcome {
     Complete,
     /// A deadline passed.
     Expired(Kind),
+    /// A filter has broken the response off.
+    Cut,
 }
 
 impl Exchange {
@@ -290,6 +292,12 @@ impl Exchange {
     /// Ready when a deadline has passed while the response goes to the client.
     pub(crate) fn poll_deadline(&self, cx: &mut Context<'_>) -> Poll<Kind> {
         self.timer.poll_expired(cx)
+    }
+
+    /// A filter breaks the response off, and says why.
+    pub(crate) fn cut(&self, details: String) {
+        self.outcome.set(Outcome::Cut);
+        self.note(|record| record.details = details.into());
     }
 
     /// A deadline has passed while the response goes to the client: that is the end of it.

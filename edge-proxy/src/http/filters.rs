@@ -508,7 +508,10 @@ impl<'a> Step<'a> {
                 arrived.asks_for = Some(head.authority.clone());
             }
             Self::Misfit(name) => {
-                tracing::error!(filter = *name, "a route's settings aren't for this filter");
+                let worker = &arrived.exchange.connection.worker;
+                if worker.told.is_news(format!("misfit {name}"), worker.clock.recent()) {
+                    tracing::error!(filter = *name, "a route's settings aren't for this filter");
+                }
                 return Flow::refuse(arrived, StatusCode::INTERNAL_SERVER_ERROR, "", "filter_misfit");
             }
         }

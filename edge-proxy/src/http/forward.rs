@@ -69,6 +69,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) upgrade: Option<Box<str>>,
     host_rewrite: Option<&'a HostRewrite>,
     limits: Limits,
+    /// Since when the backend's time runs, where no content is waited for.
+    since: Instant,
     te_trailers: bool,
     audience: Audience,
     speak: Speak,
@@ -168,6 +170,7 @@ pub(crate) async fn forward(
         upgrade: notes.upgrade,
         host_rewrite: prepared.host_rewrite,
         limits,
+        since: start,
         te_trailers: notes.te_trailers,
         audience,
         speak: prepared.speak,
@@ -384,14 +387,30 @@ fn timeouts(settings: &Forward, connection: &Connection, head: &mut Head, notes:
     {
         limits.per_try = None;
     }
-    if !manager.router.suppress_envoy_headers
-        && let Some(expected) = limits.per_try.or(limits.route)
-    {
-        let millis = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
-        let value = connection.worker.numbers.value(millis);
-        head.headers.insert(names.expected_rq_timeout_ms.clone(), value);
-    }
+    limits.tell(Duration::ZERO, connection, head);
     limits
+}
+
+impl Limits {
+    /// Tells the backend how long it has, when so much of the route's time is gone.
+    fn tell(self, elapsed: Duration, connection: &Connection, head: &mut Head) {
+        let manager = connection.manager();
+        let Some(time) = self.per_try.or(self.route) else {
+            return;
+        };
+        if manager.router.suppress_envoy_headers {
+            return;
+        }
+        // Not none at all, which would mean without end.
+        let left = self
+            .route
+            .map(|route| route.saturating_sub(elapsed).max(Duration::from_millis(1)));
+        let time = left.map_or(time, |left| left.min(time));
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let value = connection.worker.numbers.value(millis);
+        head.headers
+            .insert(manager.prefixed.expected_rq_timeout_ms.clone(), value);
+    }
 }
 
 /// `Some(None)` is "no timeout", written as 0.

@@ -196,7 +196,7 @@ fn check_version(connection: &Connection, version: Version) -> Result<(), Fault>
 
 /// The methods of HTTP/1 that Envoy knows: whoever means one of them and writes it in small letters, or writes
 /// something else that a backend may take for it, would get round rules about methods.
-const METHODS: [&str; 34] = [
+const METHODS: [&str; 35] = [
     "ACL",
     "BIND",
     "CHECKOUT",
@@ -221,6 +221,7 @@ const METHODS: [&str; 34] = [
     "PROPPATCH",
     "PURGE",
     "PUT",
+    "QUERY",
     "REBIND",
     "REPORT",
     "SEARCH",

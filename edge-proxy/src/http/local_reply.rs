@@ -47,7 +47,7 @@ pub(crate) fn text(
     let mut response = Response::new(ResponseBody::Empty);
     if audience == Audience::Grpc {
         let fields = response.headers_mut();
-        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        say_grpc(fields);
         say_status(fields, status, &body);
         return response;
     }
@@ -71,6 +71,11 @@ pub(crate) fn of_grpc(code: u32, body: Bytes, audience: Audience) -> Response<Re
         say_code(response.headers_mut(), code);
     }
     response
+}
+
+/// Says that gRPC is spoken.
+pub(crate) fn say_grpc(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
 }
 
 /// Says a gRPC status in place of the usual one.

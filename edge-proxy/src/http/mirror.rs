@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use crate::calls::ask::reach;
+use crate::calls::ask::deliver;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::route::Mirror;
 use crate::config::table::without_port;
 use crate::connection::Connection;
 use crate::fault::Fault;
-use crate::http1::buffers::LARGE_READ;
 use crate::local::Pinned;
 use crate::message::Protocol;
 use crate::message::body::RequestBody;
@@ -90,17 +89,7 @@ async fn send(
     downstream: Protocol,
     timer: &Timer,
 ) -> Result<(), Fault> {
-    let authority = outgoing.head.authority_text();
-    let (mut lease, guard) = reach(upstreams, snapshot, mirror.cluster, authority, downstream, timer).await?;
-    let response = lease
-        .send(
-            outgoing,
-            &upstreams.worker,
-            || LARGE_READ,
-            |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout),
-        )
-        .await;
-    response.map_err(|failure| failure.fault)?;
+    let (_, mut lease, guard) = deliver(upstreams, snapshot, mirror.cluster, outgoing, downstream, timer).await?;
     let complete = poll_fn(|cx| {
         loop {
             match lease.poll_frame(cx) {

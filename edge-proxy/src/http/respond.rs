@@ -1,7 +1,6 @@
 //! From a backend's response to the client's.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header;
@@ -20,8 +19,7 @@ use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::{BackendEnd, Tunnel};
 use crate::message::Protocol;
 use crate::message::head::{Head, Spelled};
-use crate::stats::ClusterCells;
-use crate::upstream::{HostPool, Lease};
+use crate::upstream::{Lease, report};
 
 /// Makes the client's response. `head` is there when edits may speak of the request.
 pub(crate) async fn respond(
@@ -35,7 +33,7 @@ pub(crate) async fn respond(
     let took = now.saturating_duration_since(answer.sent);
     forwarding.exchange.note(|record| record.times.answered = Some(now));
     let pool = answer.guard.pool();
-    count(pool, answer.response.status());
+    report::count(pool, answer.response.status());
     forwarding.exchange.answered_by_backend();
     pool.cells().upstream_rq_time.record(took);
     let status = answer.response.status();
@@ -129,34 +127,11 @@ fn give_cookies(forwarding: &Forwarding<'_>, headers: &mut HeaderMap) {
     }
 }
 
-/// Counts what a client gets of a cluster, also where no host of it answers.
-pub(super) fn count_status(cells: &ClusterCells, status: StatusCode) {
-    match status.as_u16() / 100 {
-        1 => cells.upstream_rq_1xx.inc(),
-        2 => cells.upstream_rq_2xx.inc(),
-        3 => cells.upstream_rq_3xx.inc(),
-        4 => cells.upstream_rq_4xx.inc(),
-        _ => cells.upstream_rq_5xx.inc(),
-    }
-    cells.upstream_rq_completed.inc();
-}
-
-fn count(pool: &HostPool, status: StatusCode) {
-    count_status(pool.cells(), status);
-    let host = &pool.host.stats;
-    let outcome = if status.is_server_error() {
-        &host.rq_error
-    } else {
-        &host.rq_success
-    };
-    outcome.fetch_add(1, Ordering::Relaxed);
-}
-
 /// A connection stands for what the client sends behind its CONNECT.
 pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head) -> Response<ResponseBody> {
     let exchange = &forwarding.exchange;
     exchange.answered_by_backend();
-    count(opened.guard.pool(), StatusCode::OK);
+    report::count(opened.guard.pool(), StatusCode::OK);
     let mut headers = HeaderMap::new();
     edit(&mut headers, &forwarding, Some(head));
     let timer = exchange.timer.share();
@@ -185,10 +160,12 @@ fn has_granted(headers: &HeaderMap, forwarding: &Forwarding<'_>) -> bool {
     };
     let asked = forwarding.upgrade.as_deref().unwrap_or_default();
     let mut protocols = granted.to_str().unwrap_or_default().split(',');
-    protocols.any(|protocol| {
-        let name = protocol.split('/').next().unwrap_or_default();
-        asked == Upgrade::CONNECT || name.trim().eq_ignore_ascii_case(asked)
-    })
+    asked == Upgrade::CONNECT || protocols.any(|protocol| is_same_protocol(protocol.trim(), asked))
+}
+
+fn is_same_protocol(granted: &str, asked: &str) -> bool {
+    let name = granted.split('/').next().unwrap_or_default();
+    granted.eq_ignore_ascii_case(asked) || name.eq_ignore_ascii_case(asked)
 }
 
 /// The backend has switched protocols, or granted a CONNECT: so does the client's connection.
@@ -196,7 +173,6 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     let Answer {
         response, lease, guard, ..
     } = answer;
-    let refused = || local_reply::of_fault(Fault::ProtocolError, Audience::Http);
     let status = response.status();
     let is_connect = forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT);
     // A backend that switches although nobody asked is broken, and so is one that switches in answer to CONNECT, or to
@@ -213,7 +189,8 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
         Lease::Http1(_) | Lease::Http2(_) => None,
     };
     let (Some(protocol), Some((upstream, early))) = (forwarding.upgrade.clone(), granted) else {
-        return refused();
+        forwarding.exchange.note(|record| record.fault(Fault::ProtocolError));
+        return local_reply::of_fault(Fault::ProtocolError, Audience::Http);
     };
     let mut parts = response.into_parts().0;
     let mut headers = parts.headers;

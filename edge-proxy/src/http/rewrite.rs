@@ -17,9 +17,9 @@ fn split_query(path_and_query: &str) -> (&str, &str) {
     }
 }
 
-fn replace_prefix(condition: &PathCondition, path: &str, replacement: &str) -> String {
-    let matched = condition.matched_len(path);
-    format!("{replacement}{}", path.get(matched..).unwrap_or(""))
+/// What is behind the prefix that a path was matched by.
+fn behind_prefix<'a>(condition: &PathCondition, path: &'a str) -> &'a str {
+    path.get(condition.matched_len(path)..).unwrap_or("")
 }
 
 fn replace_all<'a>(rewrite: &RegexRewrite, path: &'a str) -> Cow<'a, str> {
@@ -30,13 +30,18 @@ fn replace_all<'a>(rewrite: &RegexRewrite, path: &'a str) -> Cow<'a, str> {
 /// The path and query after a rewrite; a path that does not begin with a slash gets one.
 pub(crate) fn path(rewrite: &PathRewrite, condition: &PathCondition, path_and_query: &str) -> String {
     let (path, query) = split_query(path_and_query);
-    let path = match rewrite {
-        PathRewrite::Prefix(replacement) => Cow::Owned(replace_prefix(condition, path, replacement)),
-        PathRewrite::Regex(regex) => replace_all(regex, path),
-        PathRewrite::Full(whole) => Cow::Borrowed(&**whole),
+    let replaced;
+    let (path, rest) = match rewrite {
+        PathRewrite::Prefix(replacement) => (&**replacement, behind_prefix(condition, path)),
+        PathRewrite::Regex(regex) => {
+            replaced = replace_all(regex, path);
+            (&*replaced, "")
+        }
+        PathRewrite::Full(whole) => (&**whole, ""),
     };
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    format!("{slash}{path}{query}")
+    let starts = path.starts_with('/') || (path.is_empty() && rest.starts_with('/'));
+    let slash = if starts { "" } else { "/" };
+    [slash, path, rest, query].concat()
 }
 
 /// The new authority of a request; `None` leaves it.
@@ -78,18 +83,21 @@ pub(crate) fn location(redirect: &Redirect, condition: &PathCondition, head: &He
     };
     let (old_path, old_query) = split_query(head.target.as_str());
     let query = if redirect.strip_query { "" } else { old_query };
-    let target: Cow<'_, str> = match &redirect.path {
-        None => Cow::Owned(format!("{old_path}{query}")),
-        Some(RedirectPath::Full(whole)) if whole.contains('?') => Cow::Borrowed(&**whole),
-        Some(RedirectPath::Full(whole)) => Cow::Owned(format!("{whole}{query}")),
-        Some(RedirectPath::Prefix(prefix)) => {
-            Cow::Owned(format!("{}{query}", replace_prefix(condition, old_path, prefix)))
+    let replaced;
+    let (path, rest, query) = match &redirect.path {
+        None => (old_path, "", query),
+        Some(RedirectPath::Full(whole)) if whole.contains('?') => (&**whole, "", ""),
+        Some(RedirectPath::Full(whole)) => (&**whole, "", query),
+        Some(RedirectPath::Prefix(prefix)) => (&**prefix, behind_prefix(condition, old_path), query),
+        Some(RedirectPath::Regex(regex)) => {
+            replaced = replace_all(regex, old_path);
+            (&*replaced, "", query)
         }
-        Some(RedirectPath::Regex(regex)) => Cow::Owned(format!("{}{query}", replace_all(regex, old_path))),
     };
     let colon = if port.is_empty() { "" } else { ":" };
-    let slash = if target.starts_with('/') { "" } else { "/" };
-    format!("{scheme}://{host}{colon}{port}{slash}{target}")
+    let starts = path.starts_with('/') || (path.is_empty() && rest.starts_with('/'));
+    let slash = if starts { "" } else { "/" };
+    [scheme, "://", host, colon, port, slash, path, rest, query].concat()
 }
 
 #[cfg(test)]
@@ -129,6 +137,9 @@ mod tests {
         let rewrite = PathRewrite::Prefix("/one".into());
         assert_eq!(path(&rewrite, &separated, "/prefix/one/two?q=1"), "/one/two?q=1");
         assert_eq!(path(&rewrite, &separated, "/prefix/one"), "/one");
+        let nothing = PathRewrite::Prefix("".into());
+        assert_eq!(path(&nothing, &separated, "/prefix/one/two?q"), "/two?q");
+        assert_eq!(path(&nothing, &separated, "/prefix/one?q"), "/?q");
         let strip = PathRewrite::Regex(Box::new(RegexRewrite {
             pattern: Regex::new("^/strip/*").unwrap(),
             replacement: "/".into(),

@@ -274,5 +274,9 @@ fn answer_directly(
     };
     let mut response = local_reply::text(direct.status, body, direct.content_type.clone(), audience);
     edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
+    if audience == Audience::Grpc {
+        // As in Envoy: whatever a route says of the content that others get.
+        local_reply::say_grpc(response.headers_mut());
+    }
     response
 }

@@ -40,8 +40,26 @@ impl Whole {
         self.data.is_empty() && self.trailers.is_none()
     }
 
-    /// What is left.
+    /// What is left. Where trailers follow that isn't said: behind a length they have no place in HTTP/1.
     pub(crate) fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.data.len() as u64)
+        match self.trailers {
+            None => SizeHint::with_exact(self.data.len() as u64),
+            Some(_) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_what_trailers_follow_is_not_said() {
+        let data = Bytes::from_static(b"abc");
+        assert_eq!(Whole::of(data.clone()).size_hint().exact(), Some(3));
+        let mut whole = Whole::with_trailers(data, Some(HeaderMap::new()));
+        assert_eq!(whole.size_hint().exact(), None);
+        assert!(whole.next().is_some() && whole.next().is_some() && whole.is_over());
+        assert_eq!(whole.size_hint().exact(), Some(0));
     }
 }

@@ -74,12 +74,15 @@ impl Lease {
     /// True for an HTTP/1 connection that the backend may have closed without our knowing yet: it was used before and
     /// has rested for a while.
     pub(crate) fn may_be_stale(&self, now: Instant) -> bool {
+        self.rested(now) > RESTED
+    }
+
+    /// How long a connection that was used before has rested.
+    pub(crate) fn rested(&self, now: Instant) -> Duration {
         match self {
-            Self::Http1(connection) => {
-                connection.served > 0 && now.saturating_duration_since(connection.idle_since) > RESTED
-            }
+            Self::Http1(connection) if connection.served > 0 => now.saturating_duration_since(connection.idle_since),
             // An HTTP/2 connection says which streams it has not looked at.
-            Self::Http2(_) => false,
+            Self::Http1(_) | Self::Http2(_) => Duration::ZERO,
         }
     }
 

@@ -1,6 +1,8 @@
 //! What workers tell of hosts: how they answered, or that they could not be reached (Envoy's outlier detection), and
 //! that they asked to be left out.
 
+use std::sync::atomic::Ordering;
+
 use http::{HeaderMap, StatusCode};
 
 use crate::config::cluster::Cluster;
@@ -8,6 +10,8 @@ use crate::config::endpoint::Host;
 use crate::config::health::OutlierDetection;
 use crate::config::tls::Sni;
 use crate::fault::{Fault, TlsFailure};
+use crate::stats::ClusterCells;
+use crate::upstream::HostPool;
 use crate::vitals::Flag;
 
 /// A host has answered. `asks_to_leave` is whether it asked to be left out.
@@ -27,6 +31,29 @@ pub(crate) fn answered(cluster: &Cluster, host: &Host, status: StatusCode, heade
     if rings {
         cluster.health.bell.notify_one();
     }
+}
+
+/// Counts what is got of a cluster, also where no host of it answers.
+pub(crate) fn count_status(cells: &ClusterCells, status: StatusCode) {
+    match status.as_u16() / 100 {
+        1 => cells.upstream_rq_1xx.inc(),
+        2 => cells.upstream_rq_2xx.inc(),
+        3 => cells.upstream_rq_3xx.inc(),
+        4 => cells.upstream_rq_4xx.inc(),
+        _ => cells.upstream_rq_5xx.inc(),
+    }
+    cells.upstream_rq_completed.inc();
+}
+
+/// Counts a response of a host.
+pub(crate) fn count(pool: &HostPool, status: StatusCode) {
+    count_status(pool.cells(), status);
+    let host = &pool.host.stats;
+    let outcome = match status.is_server_error() {
+        true => &host.rq_error,
+        false => &host.rq_success,
+    };
+    outcome.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A stream stands.

@@ -3,8 +3,9 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-use crate::support::{Ads, PATIENCE, Proxy, certificates, free_port, wait_for};
+use crate::support::{Ads, PATIENCE, Proxy, ask, certificates, free_port, wait_for};
 use crate::{LISTENER, ROUTES};
 
 /// A backend that says when it has a request, and answers it when it is told to.
@@ -94,6 +95,36 @@ async fn a_process_that_is_told_to_end_finishes_what_it_serves() {
         proxy.wait()
     });
     assert_eq!(ended.await.unwrap(), Some(0));
+}
+
+/// The time that it is given is over by then.
+#[tokio::test]
+async fn a_process_that_was_told_to_stop_long_before_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let (backend, arrives, _answer) = waiting_backend();
+    let mut ads = Ads::start(folder.path(), 0).await;
+    let admin = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let front = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let bootstrap = crate::bootstrap(folder.path(), ads.address, admin);
+    let proxy = Proxy::start_with(&bootstrap, admin, &["--drain-time-s", "5"]);
+    let mut session = ads.session().await;
+    crate::configure(&mut session, backend, front.port()).await;
+    wait_for(proxy.admin, "/ready", 200, "LIVE").await;
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut busy = KeepAlive::open(front);
+        busy.ask();
+        arrives.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(ask(admin, "POST", "/drain_listeners").unwrap().0, 200);
+        assert!(
+            arrives.recv_timeout(Duration::from_secs(5)).is_err(),
+            "nobody else asks"
+        );
+        let ending = Instant::now();
+        assert_eq!(proxy.terminate(), Some(0));
+        assert!(ending.elapsed() < Duration::from_secs(4), "{:?}", ending.elapsed());
+    });
+    ended.await.unwrap();
 }
 
 #[tokio::test]

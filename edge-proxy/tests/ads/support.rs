@@ -239,6 +239,11 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Starts it with arguments; the admin address is in the given bootstrap.
     pub(crate) fn start(bootstrap: &Path, admin: SocketAddr) -> Self {
+        Self::start_with(bootstrap, admin, &[])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start_with(bootstrap: &Path, admin: SocketAddr, more: &[&str]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_edge-proxy"))
             .args([
                 "--concurrency",
@@ -252,6 +257,7 @@ impl Proxy {
             ])
             .arg("-c")
             .arg(bootstrap)
+            .args(more)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();

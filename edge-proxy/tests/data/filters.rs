@@ -150,6 +150,11 @@ pub(crate) struct Filtered {
 
 /// A listener with these filters and routes. The name of a type is short above.
 pub(crate) fn compiled(chain: &str, routes: &str) -> Arc<edge_proxy::config::listener::Listener> {
+    compiled_with(chain, routes, "")
+}
+
+/// The same with a further field of the connection manager.
+pub(crate) fn compiled_with(chain: &str, routes: &str, more: &str) -> Arc<edge_proxy::config::listener::Listener> {
     let indented = |text: &str| text.trim().replace('\n', "\n          ");
     let yaml = format!(
         r#"
@@ -162,6 +167,7 @@ filter_chains:
       "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
       stat_prefix: h
       use_remote_address: true
+      {more}
       route_config:
         name: r
         virtual_hosts:

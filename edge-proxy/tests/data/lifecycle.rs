@@ -59,15 +59,11 @@ fn draining_refuses_new_connections_and_finishes_open_requests() {
     run(async {
         let (backend, go) = Backend::held().await;
         let proxy = Proxy::start(simple(backend.address));
-        let (mut idle, mut busy) = (proxy.http1().await, proxy.http1().await);
+        let (mut idle, mut busy, mut late) = (proxy.http1().await, proxy.http1().await, proxy.http1().await);
         let reply = tokio::spawn(async move { busy.get("h", "/").await });
         backend.wait_for(1).await;
         proxy.drain.send(Drain::Draining).unwrap();
-        // The idle connection is closed at once …
-        while idle.0.ready().await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-        // … and nobody gets in any more, once the socket is gone.
+        // Nobody gets in any more, once the socket is gone …
         proxy.sockets.send(Arc::from([])).unwrap();
         loop {
             match TcpStream::connect(proxy.address).await {
@@ -75,12 +71,21 @@ fn draining_refuses_new_connections_and_finishes_open_requests() {
                 Ok(stream) => drop(stream),
             }
         }
-        go.notify_one();
-        let reply = reply.await.unwrap();
-        assert_eq!(
-            (reply.status, reply.text(), reply.header("connection")),
-            (200, "late", "close")
-        );
+        // … and who is in and asks now is answered, as well as who has asked before.
+        let other = tokio::spawn(async move { late.get("h", "/").await });
+        backend.wait_for(2).await;
+        for reply in [reply, other] {
+            go.notify_one();
+            let reply = reply.await.unwrap();
+            assert_eq!(
+                (reply.status, reply.text(), reply.header("connection")),
+                (200, "late", "close")
+            );
+        }
+        // An idle connection is closed after a while.
+        while idle.0.ready().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
         until("all connections end", || {
             proxy
                 .shared

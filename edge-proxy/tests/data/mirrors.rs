@@ -9,11 +9,13 @@ use edge_proxy::config::ClusterId;
 use edge_proxy::config::cluster::CircuitLimits;
 use edge_proxy::config::route::{Fraction, Mirror};
 use edge_proxy::stats::WorkerIndex;
+use http::Response;
+use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::resilience::config;
-use crate::support::{Backend, Proxy, cluster, entry, forward, run, until};
+use crate::support::{Backend, Proxy, Speaks, cluster, entry, forward, run, until};
 
 fn to_all(cluster: u32) -> Box<[Mirror]> {
     let fraction = Fraction {
@@ -28,7 +30,7 @@ fn to_all(cluster: u32) -> Box<[Mirror]> {
 }
 
 #[test]
-fn a_mirror_leaves_connections_alone_that_may_be_closed_by_now() {
+fn a_copy_on_a_connection_that_is_closed_by_now_is_sent_on_another() {
     run(async {
         let backend = Backend::named("a").await;
         // It keeps a connection after its first answer, and closes it when the next request has come.
@@ -66,6 +68,41 @@ fn a_mirror_leaves_connections_alone_that_may_be_closed_by_now() {
         .await;
         assert_eq!(proxy.get("h", "/").await.text(), "a");
         until("the second copy is answered", || is_over(2)).await;
+    });
+}
+
+#[test]
+fn answers_to_copies_are_counted_and_connections_that_have_rested_are_used() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let shadow = Backend::start(Speaks::Http1, |_| {
+            Response::builder().status(500).body(Full::default()).unwrap()
+        })
+        .await;
+        let mirrored = cluster(1);
+        let stats = Arc::clone(&mirrored.stats);
+        let mut settings = forward(0);
+        settings.mirrors = to_all(1);
+        let clusters = vec![
+            entry(0, cluster(0), &[backend.address]),
+            entry(1, mirrored, &[shadow.address]),
+        ];
+        let proxy = Proxy::start(config(clusters, settings));
+        for copies in 1..=2 {
+            assert_eq!(proxy.get("h", "/").await.text(), "a");
+            let cells = stats.cells(WorkerIndex(0));
+            until("a copy is answered", || {
+                cells.upstream_rq_5xx.get() == copies && cells.upstream_rq_active.get() == 0
+            })
+            .await;
+            assert_eq!(cells.upstream_rq_completed.get(), copies);
+            let rested = Instant::now();
+            until("the connection has rested", || {
+                rested.elapsed() > Duration::from_millis(200)
+            })
+            .await;
+        }
+        assert_eq!(shadow.connections(), 1);
     });
 }
 

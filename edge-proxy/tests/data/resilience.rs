@@ -374,6 +374,33 @@ fn a_connection_that_is_too_old_is_not_used_again() {
     }
 }
 
+/// As in Envoy.
+#[test]
+fn another_try_is_told_what_is_left_of_the_time() {
+    run(async {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let backend = Backend::start(Speaks::Http1, move |seen| {
+            let time = seen.headers()["x-edge-expected-rq-timeout-ms"].to_str().unwrap();
+            tell.send(time.parse::<u64>().unwrap()).unwrap();
+            Response::builder().status(503).body(Full::default()).unwrap()
+        })
+        .await;
+        let mut settings = forward(0);
+        settings.timeout = Some(Duration::from_secs(20));
+        let on = RetryOn {
+            server_error: true,
+            ..RetryOn::default()
+        };
+        settings.retry = retry(on, 2);
+        let proxy = Proxy::start(with_forward(backend.address, settings));
+        assert_eq!(proxy.get("h", "/").await.status, 503);
+        let told: Vec<u64> = std::iter::from_fn(|| told.try_recv().ok()).collect();
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[0], 20_000);
+        assert!(told.is_sorted_by(|one, next| one > next), "{told:?}");
+    });
+}
+
 #[test]
 fn bodies_beyond_the_buffer_limit_are_sent_but_not_again() {
     run(async {

@@ -183,6 +183,34 @@ fn redirects_and_direct_responses_need_no_backend() {
     });
 }
 
+/// As in Envoy: whoever calls would take another type for no answer.
+#[test]
+fn a_call_is_answered_as_a_call_whatever_type_a_route_says() {
+    run(async {
+        let direct = Action::Direct(Box::new(DirectResponse {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            body: edge_proxy::config::route::DirectBody::Constant("{}".into()),
+            content_type: None,
+        }));
+        let mut route = route(PathCondition::Prefix("/".into()), direct);
+        route.response_headers = Arc::from([HeaderStep::Put {
+            name: HeaderName::from_static("content-type"),
+            value: HeaderTemplate::Literal(HeaderValue::from_static("application/json")),
+            action: PutAction::Overwrite,
+            keep_empty: false,
+        }]);
+        let proxy = Proxy::start(with_routes(nobody(), vec![route]));
+        let reply = proxy.get("h", "/").await;
+        assert_eq!((reply.status, reply.header("content-type")), (503, "application/json"));
+        let mut call = get("h", "/");
+        let grpc = HeaderValue::from_static("application/grpc");
+        call.headers_mut().insert("content-type", grpc);
+        let reply = proxy.http1().await.send(call).await;
+        assert_eq!((reply.status, reply.header("content-type")), (200, "application/grpc"));
+        assert_eq!(reply.header("grpc-status"), "14");
+    });
+}
+
 #[test]
 fn paths_and_hosts_are_rewritten_and_the_old_ones_told() {
     run(async {

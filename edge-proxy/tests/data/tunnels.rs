@@ -17,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::support::{
-    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, manager_of, nobody, route, run, simple,
-    snapshot, table, tunnelled, until,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, get, http2, manager_of, nobody, route, run, snapshot,
+    table, tunnelled, until,
 };
 
 /// A backend that sends everything back, with a word before it.
@@ -431,14 +431,28 @@ fn a_backend_that_takes_no_other_protocols_resets_their_streams() {
 #[test]
 fn a_backend_switches_to_what_it_was_asked_for_or_not_at_all() {
     run(async {
-        for (granted, status) in [
-            ("upgrade: WebSocket\r\n", 101),
-            ("upgrade: websocket/13\r\n", 101),
-            ("", 101),
-            ("upgrade: h2c\r\n", 502),
+        for (asked, granted, status) in [
+            ("WebSocket", "upgrade: WebSocket\r\n", 101),
+            ("WebSocket", "upgrade: websocket/13\r\n", 101),
+            ("WebSocket", "", 101),
+            ("WebSocket", "upgrade: h2c\r\n", 502),
+            ("SPDY/3.1", "upgrade: SPDY/3.1\r\n", 101),
+            ("spdy/3.1", "upgrade: SPDY/3.1\r\n", 101),
+            ("SPDY/3.1", "upgrade: SPDY/3\r\n", 502),
+            ("SPDY/3.1", "upgrade: SPDY\r\n", 502),
         ] {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let proxy = Proxy::start(simple(listener.local_addr().unwrap()));
+            let clusters = vec![entry(0, cluster(0), &[listener.local_addr().unwrap()])];
+            let protocols = ["websocket", "spdy/3.1"].map(|protocol| Upgrade {
+                protocol: protocol.into(),
+                enabled: true,
+                connect: Connect::Beyond,
+            });
+            let routes = table("*", vec![catch_all(forward(0))]);
+            let proxy = Proxy::start(Config {
+                snapshot: snapshot(routes, clusters, |manager| manager.upgrades = protocols.into()),
+                workers: 1,
+            });
             let answering = tokio::spawn(async move {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut head = Vec::new();
@@ -449,8 +463,10 @@ fn a_backend_switches_to_what_it_was_asked_for_or_not_at_all() {
                 stream.write_all(answer.as_bytes()).await.unwrap();
                 stream
             });
-            let response = proxy.http1().await.0.send_request(websocket()).await.unwrap();
-            assert_eq!(response.status(), status, "{granted}");
+            let mut request = websocket();
+            request.headers_mut().insert("upgrade", HeaderValue::from_static(asked));
+            let response = proxy.http1().await.0.send_request(request).await.unwrap();
+            assert_eq!(response.status(), status, "{asked}, {granted}");
             drop(answering.await.unwrap());
         }
     });

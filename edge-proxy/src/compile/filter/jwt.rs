@@ -26,7 +26,7 @@ use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
-    Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Audience, Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 
@@ -150,7 +150,7 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
     let claims = claim_to_headers.iter().enumerate();
     Ok(Issuer {
         name: issuer.as_str().into(),
-        audiences: audiences.iter().map(|audience| trimmed(audience).into()).collect(),
+        audiences: audiences.iter().map(|audience| Audience::of(audience)).collect(),
         places: places(at, from_headers, from_params, from_cookies)?,
         keys,
         skew: match clock_skew_seconds {
@@ -205,15 +205,6 @@ fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<Re
         }
     }
     Ok(keys)
-}
-
-/// An audience, as Envoy compares it: without the scheme and the slash at the end.
-fn trimmed(audience: &str) -> &str {
-    let bare = audience
-        .strip_prefix("https://")
-        .or_else(|| audience.strip_prefix("http://"));
-    let bare = bare.unwrap_or(audience);
-    bare.strip_suffix('/').unwrap_or(bare)
 }
 
 fn places(

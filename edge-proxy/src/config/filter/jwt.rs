@@ -35,6 +35,28 @@ impl Tokens {
     }
 }
 
+/// For whom a token is, as Envoy compares it: without the scheme and the slash at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audience(Box<str>);
+
+impl Audience {
+    /// What the configuration calls it.
+    pub fn of(text: &str) -> Self {
+        Self(Self::bare(text).into())
+    }
+
+    /// Whether a token means it.
+    pub fn is(&self, said: &str) -> bool {
+        *self.0 == *Self::bare(said)
+    }
+
+    fn bare(text: &str) -> &str {
+        let bare = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let bare = bare.unwrap_or(text);
+        bare.strip_suffix('/').unwrap_or(bare)
+    }
+}
+
 /// What a route asks for.
 #[derive(Debug)]
 pub enum RouteRequirement {
@@ -65,7 +87,7 @@ pub struct Issuer {
     /// What tokens call it; empty is anything.
     pub name: Box<str>,
     /// For whom a token must be; empty is anybody.
-    pub audiences: Box<[Box<str>]>,
+    pub audiences: Box<[Audience]>,
     /// Where a request has its token.
     pub places: Box<[TokenPlace]>,
     /// Its keys.
@@ -142,6 +164,22 @@ impl Requirement {
             Self::Issuer(issuer) => vec![issuer],
             Self::OneOf(list) | Self::All(list) => list.iter().flat_map(Self::issuers).collect(),
             Self::Missing | Self::MissingOrFailed => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audiences_are_compared_without_scheme_and_slash() {
+        let audience = Audience::of("https://api.example/");
+        for said in ["https://api.example", "http://api.example/", "api.example"] {
+            assert!(audience.is(said), "{said}");
+        }
+        for said in ["https://api.example//", "ftp://api.example", "api.example/a"] {
+            assert!(!audience.is(said), "{said}");
         }
     }
 }

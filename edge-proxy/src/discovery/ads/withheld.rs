@@ -22,7 +22,7 @@ pub(super) struct Withheld {
 struct Answer {
     request: DeltaDiscoveryRequest,
     clusters: Vec<String>,
-    /// Whoever waits for what never comes must not keep all that follows: so long as Envoy waits for what a server owes.
+    /// Whoever waits for what never comes must not keep all that follows: so long Envoy waits for what a server owes.
     until: Instant,
 }
 

@@ -96,10 +96,13 @@ async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), F
         Ok(told) => Err(format!("the answer is {}", told.status)),
         Err(fault) => Err(format!("there is no answer: {fault:?}")),
     };
-    if let Err(why) = &keys {
+    let (worker, now) = (&upstreams.worker, upstreams.worker.clock.now());
+    if let Err(why) = &keys
+        && worker.told.is_news(format!("keys {:?} {why}", remote.authority), now)
+    {
         tracing::warn!(authority = ?remote.authority, why, "keys can't be fetched");
     }
-    remote.keep(keys.ok(), upstreams.worker.clock.now());
+    remote.keep(keys.ok(), now);
     Ok(())
 }
 

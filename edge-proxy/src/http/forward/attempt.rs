@@ -9,11 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, Response};
 
 use crate::config::endpoint::HostId;
+use crate::config::header::{HeaderStep, HeaderTemplate, TemplatePart};
 use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
@@ -129,15 +130,12 @@ impl<'a> Forwarding<'a> {
 
     /// Edits of the response that speak of the request need the head after it has been sent.
     fn templates_need_head(&self) -> bool {
-        use crate::config::header::{HeaderStep, HeaderTemplate};
-        self.response_edits.iter().any(|step| {
-            matches!(
-                step,
-                HeaderStep::Put {
-                    value: HeaderTemplate::Parts(_),
-                    ..
-                }
-            )
+        self.response_edits.iter().any(|step| match step {
+            HeaderStep::Put {
+                value: HeaderTemplate::Parts(parts),
+                ..
+            } => parts.iter().any(TemplatePart::reads_request),
+            _ => false,
         })
     }
 
@@ -152,6 +150,13 @@ impl<'a> Forwarding<'a> {
         if let Some(HostRewrite::Endpoint) = self.host_rewrite {
             let new = rewrite::host(&HostRewrite::Endpoint, &head, &pool.host.hostname);
             set_authority(&mut head, new, self.settings, &connection);
+        }
+        if number > 1 {
+            let since = self.arrival.read_at(self.since);
+            let elapsed = since.map_or(Duration::ZERO, |since| {
+                worker.clock.now().saturating_duration_since(since)
+            });
+            self.limits.tell(elapsed, &connection, &mut head);
         }
         if self.settings.attempt_count_in_request {
             head.headers.insert(
@@ -389,7 +394,7 @@ impl<'a> Forwarding<'a> {
         self.exchange.note(|record| record.fault(fault));
         if fault.is_of_cluster() {
             let cells = self.entry.cluster.stats.cells(connection.worker.index);
-            respond::count_status(cells, fault.verdict().status);
+            report::count_status(cells, fault.verdict().status);
         }
         let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();

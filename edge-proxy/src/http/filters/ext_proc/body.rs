@@ -331,21 +331,43 @@ impl OwnBody for ProcessedBody<Incoming> {
     }
 }
 
-impl FilteredBody for ProcessedBody<ResponseBody> {
+/// A response's content on its way past a service. Its head has gone: where the service fails, or wants another answer,
+/// the content breaks off, and logs tell why.
+#[derive(Debug)]
+struct AnsweredBody {
+    body: ProcessedBody<ResponseBody>,
+    exchange: Rc<Exchange>,
+}
+
+/// The content of a response, for the client.
+pub(super) fn answered(body: ProcessedBody<ResponseBody>, exchange: &Rc<Exchange>) -> ResponseBody {
+    ResponseBody::Filtered(Box::new(AnsweredBody {
+        body,
+        exchange: Rc::clone(exchange),
+    }))
+}
+
+impl FilteredBody for AnsweredBody {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.poll_frame(cx)
+        let polled = self.body.poll_frame(cx);
+        if let Poll::Ready(Some(Err(Broken::Processor))) = &polled
+            && let Some(refusal) = self.body.talk.refusal()
+        {
+            self.exchange.cut(refusal.details);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.size_hint()
+        self.body.size_hint()
     }
 
     fn expire(&mut self, exchange: &Exchange, kind: Kind) {
-        self.body.expire(exchange, kind);
+        self.body.body.expire(exchange, kind);
     }
 }
 

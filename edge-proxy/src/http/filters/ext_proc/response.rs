@@ -58,7 +58,7 @@ impl Processing<'_> {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         if let Some(body) = flowing {
-            *response.body_mut() = ResponseBody::Filtered(Box::new(body));
+            *response.body_mut() = body::answered(body, exchange);
         } else if response.body().is_end_stream() {
             talk.finish(Way::Response);
         } else if !talk.is_over() {
@@ -150,7 +150,7 @@ impl Processing<'_> {
             if mode.body != BodyMode::Hidden || mode.trailers {
                 let body = std::mem::replace(response.body_mut(), ResponseBody::Empty);
                 let body = ProcessedBody::new(body, talk, Way::Response, limit);
-                *response.body_mut() = ResponseBody::Filtered(Box::new(body));
+                *response.body_mut() = body::answered(body, exchange);
             }
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl Processing<'_> {
         if !is_complete {
             let body = std::mem::replace(response.body_mut(), ResponseBody::Empty);
             let rest = ProcessedBody::new(body, talk, Way::Response, limit).behind(data);
-            *response.body_mut() = ResponseBody::Filtered(Box::new(rest));
+            *response.body_mut() = body::answered(rest, exchange);
             return Ok(());
         }
         if let Some(fields) = trailers.as_mut().filter(|_| mode.trailers && !talk.is_over()) {

@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE};
 use serde_json::{Map, Value};
 
-use crate::config::filter::jwt::{Algorithm, Issuer};
+use crate::config::filter::jwt::{Algorithm, Audience, Issuer};
 
 /// With padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -155,10 +155,10 @@ impl<'t> Token<'t> {
         }
     }
 
-    fn is_for(&self, audiences: &[Box<str>]) -> bool {
+    fn is_for(&self, audiences: &[Audience]) -> bool {
         let is = |value: &Value| {
-            let said = value.as_str().map(bare);
-            said.is_some_and(|said| audiences.iter().any(|audience| **audience == *said))
+            let said = value.as_str();
+            said.is_some_and(|said| audiences.iter().any(|audience| audience.is(said)))
         };
         match self.claims.get("aud") {
             Some(Value::Array(list)) => list.iter().any(is),
@@ -199,15 +199,6 @@ fn cut(claims: &mut Map<String, Value>, name: &str) {
             .map(Value::from)
             .collect();
     }
-}
-
-/// An audience, as Envoy compares it: without the scheme and the slash at the end.
-fn bare(audience: &str) -> &str {
-    let bare = audience
-        .strip_prefix("https://")
-        .or_else(|| audience.strip_prefix("http://"));
-    let bare = bare.unwrap_or(audience);
-    bare.strip_suffix('/').unwrap_or(bare)
 }
 
 /// A claim as the value of a header, as stock Envoy 1.40 writes it: lists and objects as JSON in base64, and that not

@@ -63,17 +63,22 @@ pub(super) async fn tokens(
     let snapshot = upstreams.worker.snapshot();
     let asking = ask(&upstreams, &snapshot, question, endpoint.retry.as_deref());
     let told = within(arrived, asking).await?;
-    Ok(match told {
-        Ok(told) if told.status == StatusCode::OK => read(&told.body, endpoint.usual_lifetime).ok_or(Failure::Unusable),
-        Ok(told) => {
-            tracing::warn!(authority = ?endpoint.authority, status = %told.status, "no tokens of the provider");
-            Err(Failure::Refused)
+    let why = match told {
+        Ok(told) if told.status == StatusCode::OK => {
+            return Ok(read(&told.body, endpoint.usual_lifetime).ok_or(Failure::Unusable));
         }
-        Err(fault) => {
-            tracing::warn!(authority = ?endpoint.authority, ?fault, "no tokens of the provider");
-            Err(Failure::Refused)
-        }
-    })
+        Ok(told) => format!("the answer is {}", told.status),
+        Err(fault) => format!("there is no answer: {fault:?}"),
+    };
+    let (worker, authority) = (&upstreams.worker, &endpoint.authority);
+    // Clients may cause it as often as they like.
+    if worker
+        .told
+        .is_news(format!("tokens {authority:?} {why}"), worker.clock.recent())
+    {
+        tracing::warn!(?authority, why, "the identity provider gave no tokens");
+    }
+    Ok(Err(Failure::Refused))
 }
 
 /// The request for tokens.
