@@ -383,7 +383,7 @@ impl Drop for Exchange {
             tracing::debug!(client = %self.connection.client, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
         self.end_attempt(match outcome {
-            Outcome::Unfinished => Ended::GivenUp,
+            Outcome::Unfinished | Outcome::Cut => Ended::GivenUp,
             Outcome::Complete | Outcome::Expired(_) => Ended::Answered,
         });
         if let Some(record) = self.record.take() {
