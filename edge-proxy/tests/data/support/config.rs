@@ -128,6 +128,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         routes,
         filters: HttpFilters::default(),
         router: RouterOptions {
+            attempt_logs: None,
             suppress_envoy_headers: false,
         },
         early_edits: [].into(),
