@@ -1,8 +1,9 @@
 //! The thread that writes logs into files.
 //!
 //! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and
-//! appends. A file that can't be opened or written loses the batch and says so once; the next batch tries again. The
-//! thread starts with the first batch: a process without logs has none.
+//! appends. A file that can't be opened or written loses the batch and says so once; the next batch tries again. A file
+//! that no configuration names any more is closed after a while. The thread starts with the first batch: a process
+//! without logs has none.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -10,9 +11,9 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use crate::config::access_log::LogFile;
 
@@ -21,6 +22,8 @@ use crate::config::access_log::LogFile;
 const QUEUE: usize = 2 << 20;
 /// What a batch costs beside the room of its text.
 const BATCH: usize = 128;
+/// How often files are looked for that nobody names any more.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long the end of the process waits for what is not written yet.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -105,7 +108,10 @@ impl LogWriter {
             failed: Arc::clone(&self.failed),
         };
         let thread = std::thread::Builder::new().name("access-log".to_owned());
-        match thread.stack_size(128 << 10).spawn(move || files.serve(&orders)) {
+        match thread
+            .stack_size(128 << 10)
+            .spawn(move || files.serve(&orders, LOOK_EVERY))
+        {
             Ok(_) => Some(queue),
             Err(error) => {
                 tracing::error!(%error, "access logs can't be written: no thread for them");
@@ -115,24 +121,39 @@ impl LogWriter {
     }
 }
 
+#[derive(Default)]
 struct Files {
-    /// `None` for one that failed, which was said.
-    open: HashMap<PathBuf, Option<File>>,
+    open: HashMap<PathBuf, Open>,
     waiting: Arc<AtomicUsize>,
     reopen: Arc<AtomicBool>,
     failed: Arc<AtomicU64>,
 }
 
+/// A file that was written to.
+struct Open {
+    /// `None` for one that failed, which was said.
+    file: Option<File>,
+    /// Who names it: a configuration, or lines on their way.
+    named: Weak<LogFile>,
+}
+
 impl Files {
-    fn serve(mut self, orders: &Receiver<Order>) {
-        while let Ok(order) = orders.recv() {
-            match order {
-                Order::Write(batch) => {
+    fn serve(mut self, orders: &Receiver<Order>, look_every: Duration) {
+        let mut looked = Instant::now();
+        loop {
+            match orders.recv_timeout(look_every) {
+                Ok(Order::Write(batch)) => {
                     self.write(&batch);
                     self.waiting.fetch_sub(batch.cost(), Ordering::AcqRel);
                 }
                 // Whoever asked may have stopped waiting.
-                Order::Finish(done) => drop(done.try_send(())),
+                Ok(Order::Finish(done)) => drop(done.try_send(())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if looked.elapsed() >= look_every {
+                looked = Instant::now();
+                self.open.retain(|_, open| open.named.strong_count() > 0);
             }
         }
     }
@@ -142,23 +163,22 @@ impl Files {
             self.open.clear();
         }
         let path = &batch.file.path;
-        let known = self.open.get_mut(path);
-        let has_failed = matches!(known, Some(None));
-        let written = match known {
-            Some(Some(file)) => file.write_all(&batch.text),
-            _ => open(path).and_then(|mut file| {
-                file.write_all(&batch.text)?;
-                self.open.insert(path.clone(), Some(file));
-                Ok(())
-            }),
-        };
-        if let Err(error) = written {
+        let known = self.open.remove(path);
+        let has_failed = known.as_ref().is_some_and(|open| open.file.is_none());
+        let file = known.and_then(|open| open.file);
+        let written = file.map_or_else(|| open(path), Ok).and_then(|mut file| {
+            file.write_all(&batch.text)?;
+            Ok(file)
+        });
+        if let Err(error) = &written {
             self.failed.fetch_add(batch.lines, Ordering::AcqRel);
             if !has_failed {
                 tracing::error!(path = %path.display(), %error, "an access log can't be written");
             }
-            self.open.insert(path.clone(), None);
         }
+        let named = Arc::downgrade(&batch.file);
+        let file = written.ok();
+        self.open.insert(path.clone(), Open { file, named });
     }
 }
 
@@ -191,6 +211,37 @@ mod tests {
         assert_eq!(writer.take(batch(folder.path().into(), 1)), Ok(()));
         writer.finish();
         assert_eq!((writer.take_failed(), writer.take_failed()), (5, 0));
+    }
+
+    #[test]
+    fn a_file_is_open_as_long_as_somebody_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str| {
+            Arc::new(LogFile {
+                path: folder.path().join(name),
+            })
+        };
+        let (kept, gone) = (named("kept"), named("gone"));
+        let paths = [kept.path.clone(), gone.path.clone()];
+        let (queue, orders) = channel();
+        for file in [Arc::clone(&kept), gone] {
+            let text = b"line\n".to_vec();
+            queue.send(Order::Write(Batch { file, text, lines: 1 })).unwrap();
+        }
+        let thread = std::thread::spawn(move || Files::default().serve(&orders, Duration::from_millis(10)));
+        let is_open = |path: &Path| {
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            open.filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                .any(|target| target == path)
+        };
+        let begun = Instant::now();
+        while !paths.iter().all(|path| path.exists()) || is_open(&paths[1]) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it stays open");
+            std::thread::yield_now();
+        }
+        assert!(is_open(&paths[0]));
+        drop(queue);
+        thread.join().unwrap();
     }
 
     #[test]
