@@ -1,7 +1,7 @@
 //! Infrastructure of this machine: one proxy process a fleet.
 //!
 //! [`run`] follows the published fleets and keeps one supervisor task for each. A supervisor starts its process,
-//! starts it again with growing pauses when it dies, replaces it when what it was started with changes (the new one is
+//! starts it again with growing pauses when it dies, leaves by itself or hangs, replaces it when what it was started with changes (the new one is
 //! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
 //! The data plane outlives the controller: processes that an earlier one has left are adopted by the records in the
 //! runtime folder, and only those of fleets that are gone leave: not those whose Gateway may be what can't be read.
@@ -55,6 +55,8 @@ pub(crate) const BINARY_FIELD: &str = "provider.custom.infrastructure.host.proxy
 const PROCESS_GRACE: Duration = Duration::from_secs(5);
 /// How long a proxy may take until it is ready: several times what a slow one takes to fetch its configuration.
 pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a proxy that serves may answer nothing: longer than one is busy with a configuration.
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Folders of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +84,8 @@ pub struct HostSettings {
     pub bootstrap: RenderBootstrap,
     /// How long a proxy may take until it is ready.
     pub ready_patience: Duration,
+    /// How long a proxy that serves may answer nothing.
+    pub answer_patience: Duration,
     /// What becomes of the proxies when the controller is asked to stop.
     pub at_stop: AtStop,
 }

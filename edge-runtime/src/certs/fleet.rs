@@ -76,8 +76,9 @@ pub fn ensure_fleet(
     let pair = authority.sign(&leaf, now).map_err(failed)?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| unusable(folder, format!("can't be made: {}", describe(&error))))?;
-    write(&files.key, pair.key.as_bytes())?;
-    write(&files.certificate, pair.certificate.as_bytes())?;
+    for (path, text) in [(&files.key, &pair.key), (&files.certificate, &pair.certificate)] {
+        write(path, text.as_bytes(), "runtimeDir")?;
+    }
     Ok(match certificate.is_empty() {
         true => Outcome::Made,
         false => Outcome::Renewed(fault.to_owned()),
@@ -132,6 +133,23 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("tls.key")), 0o600);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_written_names_the_field_of_its_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let (certificates, folder) = (place.path().join("certs"), place.path().join("run"));
+        ensure(&certificates, "system", "cluster.local", Existing::Keep).unwrap();
+        // A folder is no file.
+        fs::create_dir_all(folder.join("tls.key/in-the-way")).unwrap();
+        let fleet = FleetKey::from("ns/gw");
+        let identity = FleetIdentity {
+            fleet: &fleet,
+            name: "edge-ns-gw",
+            namespace: "system",
+        };
+        let error = ensure_fleet(&certificates, &folder, &identity, Timestamp::now()).unwrap_err();
+        assert!(error.to_string().contains("(runtimeDir)"), "{error}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn ensure(folder: &Path, namespace: &str, dns_domain: &str, existing: Existi
     for contents in [&renewal.trust, &renewal.leaves] {
         for (secret, files) in contents {
             for (file, content) in files {
-                write(&folder.join(secret).join(file), content)?;
+                write(&folder.join(secret).join(file), content, "configHome")?;
             }
         }
     }
@@ -49,8 +49,8 @@ fn read(folder: &Path) -> Contents {
 }
 
 /// Writes a file in one step, so that a process that follows it never reads half of it. What isn't a certificate is for
-/// the owner alone.
-pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+/// the owner alone. The field says where it lies, for messages.
+pub(super) fn write(path: &Path, content: &[u8], field: &str) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(path);
     let mode = match path.extension().is_some_and(|extension| extension == "crt") {
         true => 0o644,
@@ -61,7 +61,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
         unusable(
             path,
             format!(
-                "can't write: {}; choose a writable folder for certificates (configHome)",
+                "can't write: {}; choose a writable folder for certificates ({field})",
                 describe(&source)
             ),
         )

@@ -9,7 +9,7 @@ use super::{
     PROCESS_GRACE,
     launch::{Launch, Start},
     log_file,
-    questions::{self, Listener, WaitFor},
+    questions::{self, Listener, Lost, WaitFor},
     record::{Facts, Phase, Record},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 use edge_ir::FleetKey;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::{
-    fmt,
+    fmt, future,
     net::SocketAddr,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -258,6 +258,32 @@ impl Process {
         }
     }
 
+    /// Resolves when the process, which runs and was ready, doesn't serve any more. Needs no hold on it.
+    pub(super) fn lost(&self, patience: Duration) -> impl Future<Output = Lost> + Send + use<> {
+        let (admin, listener) = (self.admin, self.listener());
+        async move {
+            match admin {
+                Some(admin) => questions::lost(admin, listener, patience).await,
+                None => future::pending().await,
+            }
+        }
+    }
+
+    /// Why it is given up, for people.
+    pub(super) fn tell(&self, lost: Lost) -> Problem {
+        let (what, when) = match lost {
+            Lost::Leaving => (
+                "somebody else has told the proxy to end, and it takes no connections any more",
+                String::new(),
+            ),
+            Lost::Silent(time) => ("the proxy hasn't answered for", format!(" {} s", time.as_secs())),
+        };
+        Problem {
+            what: what.to_owned(),
+            circumstances: format!("{when}; {}", self.last_words()),
+        }
+    }
+
     /// Ends the process in order. Clients are told, no new ones are taken, and what is open may finish within
     /// `patience`; only then it is asked to end, and killed if it doesn't.
     pub(super) async fn leave(mut self, what: watch::Receiver<WaitFor>, patience: Duration) {
@@ -269,19 +295,39 @@ impl Process {
                     questions::idle(admin, &what, &self.start.ports).await;
                 }
             };
-            tokio::select! {
-                // Out of patience is as good as idle: what is left is cut.
-                _ = time::timeout(patience, drained) => {}
-                _ = self.handle.ended() => {}
+            let is_over = tokio::select! {
+                drained = time::timeout(patience, drained) => drained.is_ok(),
+                _ = self.handle.ended() => true,
+            };
+            // SIGTERM would begin another drain; what is left is cut.
+            if !is_over && questions::quit(admin).await {
+                return self.wait_or_kill().await;
             }
         }
         self.end().await;
     }
 
+    /// Ends a process that didn't answer for long. It still has its part of the connections that come, so it is killed,
+    /// unless it answers again.
+    pub(super) async fn give_up(mut self, what: watch::Receiver<WaitFor>, patience: Duration) {
+        match self.admin {
+            Some(admin) if questions::answers(admin).await => self.leave(what, patience).await,
+            _ => {
+                self.on_drop = OnDrop::Kill;
+                self.handle.signal(Signal::KILL);
+                self.handle.ended().await;
+            }
+        }
+    }
+
     /// Asks the process to end, and kills it if it doesn't: for one that never served.
-    pub(super) async fn end(mut self) {
-        self.on_drop = OnDrop::Kill;
+    pub(super) async fn end(self) {
         self.handle.signal(Signal::TERM);
+        self.wait_or_kill().await;
+    }
+
+    async fn wait_or_kill(mut self) {
+        self.on_drop = OnDrop::Kill;
         if time::timeout(PROCESS_GRACE, self.handle.ended()).await.is_err() {
             self.handle.signal(Signal::KILL);
             self.handle.ended().await;

@@ -6,11 +6,26 @@ use http::{Method, StatusCode};
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 use tokio::{
     sync::watch,
-    time::{self, MissedTickBehavior},
+    time::{self, Instant, MissedTickBehavior},
 };
 
 /// How often a starting proxy is asked whether it is ready, and a leaving one whether it is idle.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often a proxy that serves is asked whether it still does.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// A proxy isn't taken for dead before it has left so many questions unanswered, however long that took: perhaps it was
+/// we who stood still.
+const FEW: u32 = 3;
+
+/// Why a proxy that runs doesn't serve any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It is on its way out, which it wasn't asked for from here, and takes no connections.
+    Leaving,
+    /// It has answered nothing for so long.
+    Silent(Duration),
+}
 
 /// What a leaving proxy is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +62,57 @@ pub(super) async fn ready(admin: Option<SocketAddr>, new: Listener, before: Opti
             return;
         }
     }
+}
+
+/// Resolves when a proxy that is there doesn't serve any more: it leaves by itself, or hasn't answered for as long as
+/// `patience`.
+pub(super) async fn lost(admin: SocketAddr, listener: Listener, patience: Duration) -> Lost {
+    let mut clock = time::interval(WATCH_EVERY);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut answered, mut n_unanswered) = (Instant::now(), 0);
+    loop {
+        clock.tick().await;
+        match fetch(Method::GET, admin, "/ready").await {
+            Ok((_, said)) => {
+                (answered, n_unanswered) = (Instant::now(), 0);
+                // One whose health somebody has made fail says so, too, but serves.
+                if said.starts_with(b"DRAINING") && is_closed(listener).await {
+                    return Lost::Leaving;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%admin, %error, "a proxy doesn't answer");
+                n_unanswered += 1;
+                let silence = answered.elapsed();
+                if n_unanswered >= FEW && silence >= patience {
+                    return Lost::Silent(silence);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a process takes no connections of clients.
+async fn is_closed(listener: Listener) -> bool {
+    let look = move || {
+        let mut ports = listener.process.map(machine_ports::listening).unwrap_or_default();
+        ports.retain(|port| !listener.own.contains(port));
+        ports.is_empty()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+/// Whether a proxy answers.
+pub(super) async fn answers(admin: SocketAddr) -> bool {
+    fetch(Method::GET, admin, "/ready").await.is_ok()
+}
+
+/// Tells a proxy to end at once. Says whether it has understood.
+pub(super) async fn quit(admin: SocketAddr) -> bool {
+    matches!(
+        fetch(Method::POST, admin, "/quitquitquit").await,
+        Ok((StatusCode::OK, _))
+    )
 }
 
 /// Whether a process listens wherever another does.

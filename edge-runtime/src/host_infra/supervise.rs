@@ -2,7 +2,8 @@
 //!
 //! At most two processes matter at a time: `current` serves, `next` is starting. A starting one that becomes ready
 //! takes the place of the current one, which then leaves. Whatever ends too early, or doesn't become ready, is started
-//! again after a pause that doubles, and is forgiven after a run that was long enough. When what is wanted changes, or
+//! again after a pause that doubles, and is forgiven after a run that was long enough. One that serves is asked whether
+//! it still does: it may have been told to end by somebody else, or hang. When what is wanted changes, or
 //! a process was adopted, the question is always the same: would it be started like this today?
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     launch::{self, identify, is_current, patience},
     log_file,
     process::{Fate, Problem, Process},
-    questions::{Listener, WaitFor},
+    questions::{Listener, Lost, WaitFor},
     record::Phase,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     state::Availability,
 };
 use edge_ir::{FleetKey, Infra};
-use std::{future, sync::Arc, time::Duration};
+use std::{future, pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -49,6 +50,10 @@ pub(super) struct Supervisor {
     metrics: Arc<Metrics>,
     current: Option<Process>,
     next: Option<Process>,
+    /// Resolves when the current one doesn't serve any more though it is there.
+    loss: Pin<Box<dyn Future<Output = Lost> + Send>>,
+    /// One that doesn't answer. It perhaps serves, so it stays until another one does.
+    silent: Option<Process>,
     /// Processes on their way out, and small things to do meanwhile.
     aside: JoinSet<()>,
     /// What those on their way out are waited for.
@@ -69,6 +74,8 @@ impl Supervisor {
             metrics,
             current: None,
             next: None,
+            loss: Box::pin(future::pending()),
+            silent: None,
             aside: JoinSet::new(),
             waiting: watch::Sender::new(WaitFor::Connections),
             backoff: PAUSES,
@@ -76,6 +83,7 @@ impl Supervisor {
             problem: None,
         };
         adopted.into_iter().for_each(|process| supervisor.adopt(process));
+        supervisor.watch();
         supervisor
     }
 
@@ -102,9 +110,11 @@ impl Supervisor {
                 fate = fate_of(&mut self.next, before, patience) => self.decided(fate),
                 how = end_of(&mut self.current) => {
                     let ran = self.current.take().map(|process| process.started.elapsed());
+                    self.watch();
                     self.backoff.ran(ran.unwrap_or_default());
                     self.failed(how);
                 }
+                lost = &mut self.loss => self.replace(lost),
                 () = due::at(self.start_at) => self.start(),
                 _ = self.aside.join_next(), if !self.aside.is_empty() => {}
                 _ = trim.tick() => self.trim_log(),
@@ -221,9 +231,45 @@ impl Supervisor {
         self.problem = None;
         process.set_phase(Phase::Serving);
         let old = self.current.replace(process);
+        self.watch();
+        self.give_up();
         self.report();
         if let Some(old) = old {
             self.dismiss(old);
+        }
+    }
+
+    /// Looks after the process that serves now, if there is one.
+    fn watch(&mut self) {
+        let patience = self.wanted.settings.answer_patience;
+        self.loss = match &self.current {
+            Some(process) => Box::pin(process.lost(patience)),
+            None => Box::pin(future::pending()),
+        };
+    }
+
+    /// The current process is there but doesn't serve: another one is to take its place.
+    fn replace(&mut self, lost: Lost) {
+        let process = self.current.take();
+        self.watch();
+        let Some(process) = process else { return };
+        self.backoff.ran(process.started.elapsed());
+        let problem = process.tell(lost);
+        match lost {
+            Lost::Leaving => self.dismiss(process),
+            Lost::Silent(_) => {
+                self.give_up();
+                self.silent = Some(process);
+            }
+        }
+        self.failed(problem);
+    }
+
+    /// Another process serves, or nobody is to: nothing is lost with one that doesn't answer.
+    fn give_up(&mut self) {
+        if let Some(process) = self.silent.take() {
+            let patience = patience(&self.wanted.infra);
+            self.aside.spawn(process.give_up(self.waiting.subscribe(), patience));
         }
     }
 
@@ -276,10 +322,12 @@ impl Supervisor {
         // Also of those that were replaced: nobody serves any more, so there is no time for idle connections.
         self.waiting.send_replace(WaitFor::Work);
         self.dismiss_next();
+        self.give_up();
         if let Some(process) = self.current.take() {
             self.dismiss(process);
             self.metrics.count(Counter::ProxiesStopped);
         }
+        self.watch();
         while self.aside.join_next().await.is_some() {}
         self.metrics.observe(Timer::ProxyStop, begun.elapsed());
         tracing::info!(fleet = %self.reporter.key, "proxy stopped");

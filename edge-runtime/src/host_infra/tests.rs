@@ -388,3 +388,73 @@ async fn a_proxy_that_is_killed_comes_back() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_proxy_that_somebody_else_ends_is_replaced_at_once() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    fs::write(rig.folder.path().join("busy"), "").unwrap();
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let first = rig.until("it runs", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    rig.note("leaves", first);
+    let is_told = |reports: &Sights| match &reports["ns/a"].availability {
+        Availability::Unavailable(why) => why.contains("somebody else has told the proxy to end"),
+        _ => false,
+    };
+    rig.until("it is told", is_told).await;
+    rig.until("another runs", |r| is_available(r, "ns/a") && r["ns/a"].admin != first)
+        .await;
+    assert!(answers(first).await, "it finishes what it has");
+    fs::remove_file(rig.folder.path().join("busy")).unwrap();
+    gone(first).await;
+}
+
+#[tokio::test]
+async fn a_proxy_whose_health_somebody_makes_fail_serves_on() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let port = ports::free().unwrap();
+    fs::write(rig.folder.path().join("listen"), port.to_string()).unwrap();
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let first = rig.until("it runs", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    let said = rig
+        .note("leaves", first)
+        .with_file_name(format!("said-{}", first.unwrap().port()));
+    for _ in 0..2 {
+        eventually("it is asked", async || said.exists()).await;
+        fs::remove_file(&said).unwrap();
+    }
+    assert!(rig.look().is_some_and(|reports| is_available(&reports, "ns/a")));
+    assert_eq!(rig.processes(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_that_hangs_is_told_and_replaced() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let first = rig.until("it runs", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    rig.note("hangs", first);
+    let is_told = |reports: &Sights| match &reports["ns/a"].availability {
+        Availability::Unavailable(why) => why.contains("hasn't answered for"),
+        _ => false,
+    };
+    rig.until("it is told", is_told).await;
+    rig.until("another runs", |r| is_available(r, "ns/a") && r["ns/a"].admin != first)
+        .await;
+    eventually("it is killed", async || rig.processes() == 1).await;
+}
+
+/// It would begin to drain if it were asked to end by a signal.
+#[tokio::test]
+async fn a_proxy_that_is_busy_for_too_long_ends_at_once() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    fs::write(rig.folder.path().join("busy"), "").unwrap();
+    let impatient = ProxySettings {
+        drain_timeout_seconds: Some(0),
+        ..ProxySettings::default()
+    };
+    rig.publish(&[("ns/a", impatient)]);
+    let admin = rig.until("it runs", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    rig.publish(&[]);
+    rig.until("it is gone", |reports| reports.is_empty()).await;
+    let quits = format!("quits-{}", admin.unwrap().port());
+    assert!(rig.folder.path().join(quits).exists());
+}

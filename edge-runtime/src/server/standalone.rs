@@ -251,6 +251,7 @@ impl Running {
             issuer: self.issuer.clone(),
             bootstrap: host_infra::render,
             ready_patience: host_infra::READY_PATIENCE,
+            answer_patience: host_infra::ANSWER_PATIENCE,
             at_stop,
         }
     }

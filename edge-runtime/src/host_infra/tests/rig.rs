@@ -21,7 +21,9 @@ const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
 
 /// Not a test but the process that the others supervise. It is ready at once, unless a file `unready` lies in the
 /// folder it was started in, and busy as long as a file `busy` does. While a file `mute` does, nobody learns which. It
-/// also listens on the port that a file `listen` names, once no file `late` is there.
+/// also listens on the port that a file `listen` names, once no file `late` is there. `leaves-PORT`, its admin port, makes
+/// it say that it drains, and `hangs-PORT` say nothing at all. What it is told to do it notes as `draining-PORT` and
+/// `quits-PORT`.
 #[tokio::test]
 async fn stand_in() {
     let Ok(port) = std::env::var(ADMIN_VARIABLE) else {
@@ -50,18 +52,32 @@ async fn stand_in() {
             continue;
         }
         let path = head.split([' ', '?']).nth(1).unwrap();
+        if is_there(&format!("hangs-{port}")) {
+            continue;
+        }
         let (status, body) = match path {
             "/ready" if is_there("unready") => (503, ""),
+            "/ready" if is_there(&format!("leaves-{port}")) => {
+                fs::write(format!("said-{port}"), "").unwrap();
+                (503, "DRAINING\n")
+            }
             "/stats" if is_there("mute") => {
                 let n_unanswered = fs::read("unanswered").unwrap_or_default().len();
                 fs::write("unanswered", "x".repeat(n_unanswered + 1)).unwrap();
                 continue;
             }
-            "/stats" if is_there("busy") => (200, "http.x.downstream_rq_active: 1\n"),
+            "/stats" if is_there("busy") => (
+                200,
+                "http.x.downstream_rq_active: 1\nhttp.x.downstream_cx_active: 1\nlistener.x.downstream_cx_active: 1\n",
+            ),
             _ => (200, ""),
         };
         if path == "/drain_listeners" {
             fs::write(format!("draining-{port}"), "").unwrap();
+        }
+        if path == "/quitquitquit" {
+            fs::write(format!("quits-{port}"), "").unwrap();
+            return;
         }
         let answer = format!(
             "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -161,6 +177,7 @@ pub(super) fn settings(folder: &Path, at_stop: AtStop) -> HostSettings {
         },
         bootstrap: render_admin,
         ready_patience: Duration::from_millis(300),
+        answer_patience: Duration::ZERO,
         at_stop,
     }
 }
@@ -266,6 +283,13 @@ impl Rig {
             (key, Sight { availability, admin })
         };
         Some(reports.into_iter().map(sight).collect())
+    }
+
+    /// Leaves a note for the proxy with this admin interface.
+    pub(super) fn note(&self, what: &str, admin: Option<SocketAddr>) -> PathBuf {
+        let path = self.folder.path().join(format!("{what}-{}", admin.unwrap().port()));
+        fs::write(&path, "").unwrap();
+        path
     }
 
     pub(super) fn processes(&self) -> usize {
