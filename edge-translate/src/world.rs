@@ -1,6 +1,6 @@
 //! The world as last seen: every object, indexed the way translation asks for it.
 //!
-//! Written only by [`World::put`], which says which keys a change touched. An object that comes again unchanged
+//! Written by [`World::put`], and where facts from outside or settings come, each of which says which keys a change touched. An object that comes again unchanged
 //! touches nothing.
 
 use crate::{
