@@ -1,8 +1,9 @@
 //! Infrastructure of this machine: one proxy process a fleet.
 //!
 //! [`run`] follows the published fleets and keeps one supervisor task for each. A supervisor starts its process,
-//! starts it again with growing pauses when it dies, leaves by itself or hangs, replaces it when what it was started with changes (the new one is
-//! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
+//! starts it again with growing pauses when it dies, leaves by itself or hangs, replaces it when what it was started
+//! with changes (the new one is ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it
+//! down when the fleet goes.
 //! The data plane outlives the controller: processes that an earlier one has left are adopted by the records in the
 //! runtime folder, and only those of fleets that are gone leave: not those whose Gateway may be what can't be read.
 //! Deliberately absent: rate limit service, autoscaling, and anything that needs a cluster.

@@ -21,9 +21,9 @@ const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
 
 /// Not a test but the process that the others supervise. It is ready at once, unless a file `unready` lies in the
 /// folder it was started in, and busy as long as a file `busy` does. While a file `mute` does, nobody learns which. It
-/// also listens on the port that a file `listen` names, once no file `late` is there. `leaves-PORT`, its admin port, makes
-/// it say that it drains, and `hangs-PORT` say nothing at all. What it is told to do it notes as `draining-PORT` and
-/// `quits-PORT`.
+/// also listens on the port that a file `listen` names, once no file `late` is there. `leaves-PORT`, its admin port,
+/// makes it say that it drains, and `hangs-PORT` say nothing at all. What it is told to do it notes as `draining-PORT`
+/// and `quits-PORT`.
 #[tokio::test]
 async fn stand_in() {
     let Ok(port) = std::env::var(ADMIN_VARIABLE) else {
