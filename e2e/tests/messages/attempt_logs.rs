@@ -1,5 +1,5 @@
-//! Logs of attempts (the router's `upstream_log`): both data planes get the same requests and must write down the same of
-//! what they asked of backends.
+//! Logs of attempts (the router's `upstream_log`): both data planes get the same requests and must write down the same
+//! of what they asked of backends.
 
 use crate::{
     access_logs::{lines, log, silence, without_numbers},
