@@ -1,7 +1,7 @@
 //! The world as last seen: every object, indexed the way translation asks for it.
 //!
-//! Written by [`World::put`], and where facts from outside or settings come, each of which says which keys a change touched. An object that comes again unchanged
-//! touches nothing.
+//! Written by [`World::put`], and where facts from outside or settings come, each of which says which keys a change
+//! touched. An object that comes again unchanged touches nothing.
 
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ParentReference, ReferenceGrant, Timestamp},
