@@ -39,9 +39,11 @@ impl OpenToClients {
     }
 }
 
-/// Whether a listener, named by its address, is one for clients, and all of it.
+/// Whether a listener, named by its address, is one for clients, and all of it: Envoy tells the share of each worker
+/// besides, and that of its main thread, which serves the admin interface.
 fn is_for_clients(at: &str, own_ports: &[u16]) -> bool {
-    let is_share = at.rsplit('.').next().is_some_and(|last| last.starts_with("worker_"));
+    let last = at.rsplit('.').next().unwrap_or(at);
+    let is_share = last.starts_with("worker_") || last == "main_thread";
     let port = at.rsplit_once('_').and_then(|(_, port)| port.parse::<u16>().ok());
     at != ADMIN && !is_share && !port.is_some_and(|port| own_ports.contains(&port))
 }
@@ -61,6 +63,7 @@ mod tests {
                     listener.0.0.0.0_8888.worker_0.downstream_cx_active: 2\n\
                     listener.127.0.0.1_41001.downstream_cx_active: 1\n\
                     listener.admin.downstream_cx_active: 1\n\
+                    listener.admin.main_thread.downstream_cx_active: 1\n\
                     listener.0.0.0.0_19001.downstream_cx_active: 4\n\
                     listener.[__]_8443.downstream_cx_active: 3\n";
         let open = |connections| OpenToClients {
