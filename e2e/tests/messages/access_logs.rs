@@ -8,6 +8,7 @@ use std::{
     io::Write,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
+    sync::mpsc::Receiver,
 };
 use tempfile::TempDir;
 
@@ -189,7 +190,7 @@ fn requests() -> Vec<String> {
 }
 
 /// Nobody accepts what connects here.
-pub(crate) fn silence() -> (TcpListener, SocketAddr) {
+fn silence() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
@@ -216,20 +217,38 @@ pub(crate) fn without_numbers(text: &str) -> String {
     shape
 }
 
+/// Clusters of each kind, with what is behind them as long as they are used.
+pub(crate) struct Backends {
+    pub(crate) clusters: [Value; 4],
+    _seen: Receiver<Vec<String>>,
+    _open: TcpListener,
+}
+
+impl Backends {
+    /// One that answers, one without a host, one that refuses connections, and one that never answers.
+    pub(crate) fn start() -> Self {
+        let (answering, seen) = backend("ok");
+        let (refusing, (open, silent)) = (silence().1, silence());
+        Self {
+            clusters: [
+                cluster("backend", &[endpoint(answering)]),
+                cluster("empty", &[]),
+                cluster("refusing", &[endpoint(refusing)]),
+                cluster("silent", &[endpoint(silent)]),
+            ],
+            _seen: seen,
+            _open: open,
+        }
+    }
+}
+
 /// What both data planes have written: by file, a line for each request.
 fn logs_of_all_requests() -> Vec<(&'static str, TempDir)> {
-    let (backend, seen) = backend("ok");
-    let (refusing, (_open, silent)) = (silence().1, silence());
-    let clusters = [
-        cluster("backend", &[endpoint(backend)]),
-        cluster("empty", &[]),
-        cluster("refusing", &[endpoint(refusing)]),
-        cluster("silent", &[endpoint(silent)]),
-    ];
+    let backends = Backends::start();
     let planes = data_planes().map(|(name, plane)| {
         let folder = tempfile::tempdir().unwrap();
         let settings = [("in", manager(folder.path()))];
-        let bench = Bench::with_clusters(&clusters, &plane, "x-envoy", &settings);
+        let bench = Bench::with_clusters(&backends.clusters, &plane, "x-envoy", &settings);
         let requests = requests();
         for request in &requests {
             bench.send("in", request);
@@ -244,7 +263,6 @@ fn logs_of_all_requests() -> Vec<(&'static str, TempDir)> {
         .unwrap();
         (name, folder)
     });
-    drop(seen);
     planes.into()
 }
 

@@ -2,8 +2,8 @@
 //! of what they asked of backends.
 
 use crate::{
-    access_logs::{lines, log, silence, without_numbers},
-    bench::{Bench, backend, cluster, data_planes, endpoint},
+    access_logs::{Backends, lines, log, without_numbers},
+    bench::{Bench, data_planes},
 };
 use e2e::{process::wait_for, stack::PATIENCE};
 use serde_json::{Value, json};
@@ -79,18 +79,11 @@ const REQUESTS: [(&str, usize); 8] = [
 
 /// What both data planes have written of all requests, and of a client that leaves.
 fn written() -> Vec<(&'static str, TempDir)> {
-    let (answering, seen) = backend("ok");
-    let (refusing, (_open, silent)) = (silence().1, silence());
-    let clusters = [
-        cluster("backend", &[endpoint(answering)]),
-        cluster("empty", &[]),
-        cluster("refusing", &[endpoint(refusing)]),
-        cluster("silent", &[endpoint(silent)]),
-    ];
+    let backends = Backends::start();
     let planes = data_planes().map(|(name, plane)| {
         let folder = tempfile::tempdir().unwrap();
         let settings = [("in", manager(folder.path()))];
-        let bench = Bench::with_clusters(&clusters, &plane, "x-envoy", &settings);
+        let bench = Bench::with_clusters(&backends.clusters, &plane, "x-envoy", &settings);
         let mut due = 0;
         let told = |due| {
             let told = wait_for(&format!("{due} lines"), PATIENCE, || {
@@ -112,7 +105,6 @@ fn written() -> Vec<(&'static str, TempDir)> {
         told(due + 1);
         (name, folder)
     });
-    drop(seen);
     planes.into()
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as _;
 
 use crate::clock::{Kind, Timer};
@@ -176,11 +176,7 @@ pub(crate) async fn deliver(
     protocol: Protocol,
     timer: &Timer,
 ) -> Result<(Response<()>, Lease, RequestGuard), Fault> {
-    let is_safe_twice = outgoing.body.is_end_stream()
-        && matches!(
-            outgoing.head.method,
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
-        );
+    let is_safe_twice = outgoing.body.is_end_stream() && retry::is_safe_twice(&outgoing.head.method);
     let mut rested = if is_safe_twice { Duration::MAX } else { RESTED };
     let mut next = outgoing;
     loop {

@@ -22,6 +22,12 @@ fn behind_prefix<'a>(condition: &PathCondition, path: &'a str) -> &'a str {
     path.get(condition.matched_len(path)..).unwrap_or("")
 }
 
+/// What a path of two parts needs in front.
+fn missing_slash(path: &str, rest: &str) -> &'static str {
+    let first = if path.is_empty() { rest } else { path };
+    if first.starts_with('/') { "" } else { "/" }
+}
+
 fn replace_all<'a>(rewrite: &RegexRewrite, path: &'a str) -> Cow<'a, str> {
     let pattern: &Regex = &rewrite.pattern;
     pattern.replace_all(path, &*rewrite.replacement)
@@ -39,9 +45,7 @@ pub(crate) fn path(rewrite: &PathRewrite, condition: &PathCondition, path_and_qu
         }
         PathRewrite::Full(whole) => (&**whole, ""),
     };
-    let starts = path.starts_with('/') || (path.is_empty() && rest.starts_with('/'));
-    let slash = if starts { "" } else { "/" };
-    [slash, path, rest, query].concat()
+    [missing_slash(path, rest), path, rest, query].concat()
 }
 
 /// The new authority of a request; `None` leaves it.
@@ -95,8 +99,7 @@ pub(crate) fn location(redirect: &Redirect, condition: &PathCondition, head: &He
         }
     };
     let colon = if port.is_empty() { "" } else { ":" };
-    let starts = path.starts_with('/') || (path.is_empty() && rest.starts_with('/'));
-    let slash = if starts { "" } else { "/" };
+    let slash = missing_slash(path, rest);
     [scheme, "://", host, colon, port, slash, path, rest, query].concat()
 }
 

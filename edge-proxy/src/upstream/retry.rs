@@ -4,12 +4,17 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::config::route::{RetryOn, RetryPolicy};
 use crate::fault::{Fault, Retry};
 use crate::message::head::Head;
 use crate::random::Random;
+
+/// Whether a request may be sent twice, policy or not, if it has no content (RFC 9110 §9.2.2).
+pub(crate) fn is_safe_twice(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+}
 
 /// Whether a response is worth another attempt.
 pub(crate) fn wants_response(policy: &RetryPolicy, status: StatusCode, headers: &HeaderMap) -> bool {

@@ -35,7 +35,8 @@ impl Withheld {
         request: DeltaDiscoveryRequest,
         clusters: Vec<String>,
     ) -> Option<DeltaDiscoveryRequest> {
-        let waits = control.progress() == Progress::Live && control.read(|assembly| assembly.await_findings(&clusters));
+        let waits =
+            control.progress() == Progress::Live && control.read(|assembly| assembly.awaits_findings(&clusters));
         if !waits {
             return Some(request);
         }
@@ -55,7 +56,7 @@ impl Withheld {
     /// The next answer that may be sent.
     pub(super) fn next(&mut self, control: &Control) -> Option<DeltaDiscoveryRequest> {
         let first = self.answers.front()?;
-        let waits = Instant::now() < first.until && control.read(|assembly| assembly.await_findings(&first.clusters));
+        let waits = Instant::now() < first.until && control.read(|assembly| assembly.awaits_findings(&first.clusters));
         if waits {
             return None;
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Method, Response};
+use http::{HeaderValue, Response};
 
 use crate::config::endpoint::HostId;
 use crate::config::header::{HeaderStep, HeaderTemplate, TemplatePart};
@@ -255,12 +255,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn is_safe_twice(&self, head: &Head, source: &Source) -> bool {
-        matches!(source, Source::Empty)
-            && matches!(
-                head.method,
-                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
-            )
-            && self.upgrade.is_none()
+        matches!(source, Source::Empty) && retry::is_safe_twice(&head.method) && self.upgrade.is_none()
     }
 
     pub(super) fn pick(&mut self, head: &Head, number: u32) -> Result<Rc<HostPool>, Fault> {

@@ -144,7 +144,7 @@ impl Assembly {
 
     /// Whether one of these clusters can't be used in any version because of what is found out here: the addresses of
     /// its names, or the health of its hosts.
-    pub fn await_findings(&self, clusters: &[String]) -> bool {
+    pub fn awaits_findings(&self, clusters: &[String]) -> bool {
         clusters.iter().any(|name| {
             self.clusters.get(name.as_str()).is_some_and(|state| {
                 let spec = &state.spec;

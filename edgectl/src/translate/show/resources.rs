@@ -60,10 +60,7 @@ pub(super) fn with_statuses(outcome: &Outcome) -> Result<Map<String, Value>> {
     let mut shown = Map::new();
     for (key, object) in objects {
         let Some(place) = place(key.kind) else { continue };
-        let value = match statuses.get(&key) {
-            Some(computed) => with_status(object, Some(computed))?,
-            None => with_status(object, Status::silence(key.kind, &outcome.controller_name).as_ref())?,
-        };
+        let value = with_status(object, statuses.get(&key).copied(), &outcome.controller_name)?;
         match place {
             OutputKey::List(list) => push(&mut shown, list, value),
             OutputKey::Single(single, _) if !shown.contains_key(single) => {
@@ -97,21 +94,21 @@ fn computed(outcome: &Outcome) -> BTreeMap<&ObjectKey, &Arc<Status>> {
         .collect()
 }
 
-/// What is computed, or else that we have nothing to say any more of what stands there.
-fn with_status(object: &Object, computed: Option<&Status>) -> Result<Value> {
+/// With what is computed, or else without what we said before and have no reason to say any more.
+fn with_status(object: &Object, computed: Option<&Arc<Status>>, controller: &Arc<str>) -> Result<Value> {
     let mut value = object.to_value()?;
-    if let Some(computed) = computed.filter(|computed| value.get("status").is_some() || !is_silent(computed)) {
-        value["status"] = status_of(value.get("status"), computed);
+    let existing = value.get("status");
+    let status = match computed {
+        Some(computed) => Some(status_of(existing, computed)),
+        None => existing.and_then(|said| {
+            let silence = Status::silence(object.key().kind, controller)?;
+            Some(status_of(Some(said), &silence))
+        }),
+    };
+    if let Some(status) = status {
+        value["status"] = status;
     }
     Ok(value)
-}
-
-fn is_silent(status: &Status) -> bool {
-    match &status.body {
-        StatusBody::Parents { parents, .. } => parents.is_empty(),
-        StatusBody::Ancestors { ancestors, .. } => ancestors.is_empty(),
-        _ => false,
-    }
 }
 
 /// The status to show: what was computed, and what others said. Conditions carry no time, for nothing happened.
