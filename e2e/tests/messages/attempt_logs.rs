@@ -88,7 +88,9 @@ fn written() -> Vec<(&'static str, TempDir)> {
         let told = |due| {
             let told = wait_for(&format!("{due} lines"), PATIENCE, || {
                 bench.order("/reopen_logs");
-                Ok((lines(folder.path(), "attempts").len() >= due).then_some(()))
+                // Each file is written out for itself.
+                let complete = |name| lines(folder.path(), name).len() >= due;
+                Ok((complete("attempts") && complete("typed")).then_some(()))
             });
             told.unwrap_or_else(|error| panic!("{name}: {error:#}"));
         };
