@@ -12,8 +12,8 @@
 //! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
 //! | conformance | the core of all profiles of the official suite, with edge-proxy | the same |
 //!
-//! Tests in a cluster wait most of the time. Where they are asked for, the tiers library, properties and fuzz run
-//! beside them (`beside`), and what these say follows at the end.
+//! Tests of whole programs, and those in a cluster, wait most of the time. Where they are asked for, the tiers library,
+//! properties and fuzz run beside them (`beside`), and what these say follows at the end.
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
@@ -79,7 +79,7 @@ enum Tier {
 impl Tier {
     /// Whether it waits for processes most of the time.
     fn waits(self) -> bool {
-        matches!(self, Self::Cluster | Self::Conformance)
+        matches!(self, Self::E2e | Self::Cluster | Self::Conformance)
     }
 
     /// Whether it computes most of the time, and bears to be slow.
@@ -176,21 +176,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Starts tiers beside those in labs, as soon as these have nothing large to compile any more: otherwise the one would
-/// wait for the other's compilers.
+/// Starts tiers beside those that wait, as soon as these have nothing large to compile any more: otherwise the one
+/// would wait for the other's compilers.
 fn start(beside: &[Tier]) -> Result<Beside> {
     let names: Vec<String> = beside.iter().map(|tier| format!("{tier:?}")).collect();
     writeln!(io::stdout(), "\n=== beside what follows: {}", names.join(", "))?;
     // What can't be built is told by the tier that needs it.
-    let _ = build_for_labs();
+    let _ = build_for_waiting();
     Beside::start(beside)
 }
 
-fn build_for_labs() -> Result<()> {
-    Lab::build()?;
+fn build_for_waiting() -> Result<()> {
     Programs::build(Profile::Dev)?;
     let mut command = tests()?;
-    choose(&mut command, test_targets()?.iter().filter(|t| t.is_for_cluster()));
+    let waits = |target: &&Target| target.is_end_to_end() || target.is_for_cluster();
+    choose(&mut command, test_targets()?.iter().filter(waits));
     command.arg("--no-run").status()?;
     Ok(())
 }
