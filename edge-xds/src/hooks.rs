@@ -15,8 +15,10 @@
 //! * for a route or a host that is new, its match with the answer 500, so that its requests don't fall to others.
 //!
 //! A cluster, a listener or endpoints that are new are not there. While anything stands at its last good version,
-//! clusters, endpoints, secrets and tables that have gone stay too, for it may need them.
+//! clusters, endpoints, secrets and tables that have gone stay too, for it may need them, and so do the filters of
+//! chains: a proxy passes over what a route says of a filter that its chain lacks, and would open it.
 
+mod before;
 mod judge;
 mod shown;
 mod split;
@@ -440,7 +442,7 @@ impl Hooked {
             served = self.whole.apply(&mut round, served);
         }
         if round.is_behind {
-            served = self.with_what_has_gone(served);
+            served = self.with_what_may_be_needed(served);
         }
         self.served = served.clone();
         Applied {
@@ -476,28 +478,6 @@ impl Hooked {
         };
         let found = [base, self.served.section(kind)].into_iter().find(is_same);
         found.map_or_else(|| Arc::new(Section::new(entries)), Arc::clone)
-    }
-
-    /// Keeps what is gone and may be needed by what isn't served as it should be.
-    fn with_what_has_gone(&self, snapshot: Snapshot) -> Snapshot {
-        let kinds = [
-            ResourceType::Cluster,
-            ResourceType::Endpoints,
-            ResourceType::Secret,
-            ResourceType::Routes,
-        ];
-        kinds.into_iter().fold(snapshot, |snapshot, kind| {
-            let section = Arc::clone(snapshot.section(kind));
-            let before = self.served.section(kind).entries().iter();
-            let gone: Vec<_> = before.filter(|entry| section.get(&entry.name).is_none()).collect();
-            if gone.is_empty() {
-                return snapshot;
-            }
-            let all: Vec<_> = section.entries().iter().chain(gone).cloned().collect();
-            let section = Section::new(all);
-            let entries = section.entries().to_vec();
-            snapshot.with(kind, self.section(&Arc::new(section), kind, entries))
-        })
     }
 }
 

@@ -51,7 +51,7 @@ mod wasm;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bridged::{bridged, tables_of};
+pub(crate) use bridged::{bridged, tables_of, with_filters_of};
 pub(crate) use filter::described;
 pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;

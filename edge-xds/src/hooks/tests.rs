@@ -11,6 +11,7 @@ use envoy_types::pb::envoy::config::{
     route::v3::{Route, RouteConfiguration, VirtualHost, route::Action, route_match::PathSpecifier},
 };
 
+mod guards;
 mod laws;
 
 type Service = Box<dyn FnMut(&Question) -> Result<Answer, &'static str>>;

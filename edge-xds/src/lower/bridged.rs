@@ -1,6 +1,6 @@
 //! Listeners between two states of a fleet: what the filters of the one and the other are put together to.
 
-use super::{listener::METADATA, metadata::put_metadata};
+use super::{listener::METADATA, metadata::put_metadata, table::plain_table_name};
 use crate::snapshot::{Body, Entry};
 use envoy_types::pb::{
     envoy::{
@@ -18,8 +18,29 @@ use envoy_types::pb::{
 use prost::{Message, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The new listener with the filters that only the old one has; none where it has them all.
+/// The new listener with the filters that only the old one has, for chains that ask for the same table; none where it
+/// has them all. A chain that asks for another gets that behind its own guards.
 pub(crate) fn bridged(old: &Entry, new: &Entry) -> Option<Entry> {
+    widened(old, new, |held, now| held == now)
+}
+
+/// The same where the table may hold routes of the one before, whichever guards that was behind.
+pub(crate) fn with_filters_of(old: &Entry, new: &Entry) -> Option<Entry> {
+    widened(old, new, |held, now| asked_for(held) == asked_for(now))
+}
+
+/// The table that a chain asks for, whichever guards it is behind.
+fn asked_for(routes: &Option<RouteSpecifier>) -> Option<&str> {
+    match routes {
+        Some(RouteSpecifier::Rds(rds)) => Some(plain_table_name(&rds.route_config_name)),
+        _ => None,
+    }
+}
+
+/// Whether two chains ask for one table, as far as it matters here.
+type IsSameTable = fn(&Option<RouteSpecifier>, &Option<RouteSpecifier>) -> bool;
+
+fn widened(old: &Entry, new: &Entry, is_same_table: IsSameTable) -> Option<Entry> {
     let before = Listener::decode(old.body.contiguous()).ok()?;
     let mut both = Listener::decode(new.body.contiguous()).ok()?;
     let held: Vec<&FilterChain> = before
@@ -33,7 +54,7 @@ pub(crate) fn bridged(old: &Entry, new: &Entry) -> Option<Entry> {
             continue;
         };
         for (filter, held) in chain.filters.iter_mut().zip(&held.filters) {
-            is_wider |= widen_manager(filter, held).is_some();
+            is_wider |= widen_manager(filter, held, is_same_table).is_some();
         }
     }
     is_wider.then(|| {
@@ -68,7 +89,7 @@ pub(crate) fn tables_of(entry: &Entry) -> BTreeSet<String> {
 }
 
 /// Adds the HTTP filters that only the other has, each behind what it stood behind. None where nothing is missing.
-fn widen_manager(filter: &mut Filter, held: &Filter) -> Option<()> {
+fn widen_manager(filter: &mut Filter, held: &Filter, is_same_table: IsSameTable) -> Option<()> {
     let (Some(ConfigType::TypedConfig(config)), Some(ConfigType::TypedConfig(held))) =
         (&mut filter.config_type, &held.config_type)
     else {
@@ -79,7 +100,7 @@ fn widen_manager(filter: &mut Filter, held: &Filter) -> Option<()> {
     }
     let held: HttpConnectionManager = unpack(held)?;
     let mut manager: HttpConnectionManager = unpack(config)?;
-    if manager.route_specifier != held.route_specifier {
+    if !is_same_table(&held.route_specifier, &manager.route_specifier) {
         // It asks for a table of its own, and nobody gives it that of before.
         return None;
     }
