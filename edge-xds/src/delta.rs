@@ -22,7 +22,8 @@
 //! doesn't take, and they go into [`Quarantine`]. Any other resource is not sent again in the version that was
 //! rejected. The proxy goes on with what it had, and so clusters and endpoints that its last good listeners and tables
 //! may use are kept until the rejection is resolved, which is told too: by a better version that is taken, by going
-//! back to what the proxy has, or by removal.
+//! back to what the proxy has, or by removal. Tables that only the last good listeners ask for are kept up to date
+//! (`stand_ins`).
 //!
 //! Deliberately absent: authorisation (the caller knows who is at the other end), and the state-of-the-world variant.
 
@@ -31,6 +32,7 @@ mod hint;
 mod kind;
 mod reason;
 mod response;
+mod stand_ins;
 mod tables;
 mod trial;
 
@@ -51,6 +53,7 @@ use bridge::Bridges;
 use edge_ir::Origin;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kind::{Kind, Outstanding, Refusal};
+use stand_ins::with_stand_ins;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -118,13 +121,30 @@ pub struct Stream {
     tables: Tables,
     kinds: [Kind; 5],
     bridges: Bridges,
-    /// Tables that the listeners name which the proxy has taken, by listener.
-    named: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// Listeners as the proxy has taken them.
+    listeners: BTreeMap<Arc<str>, TakenListener>,
     nonce: u64,
     /// Endpoints whose acknowledgement makes a sent cluster usable, and until when that is waited for.
     warming: BTreeMap<Arc<str>, u64>,
     /// When the first request came.
     opened: Option<u64>,
+}
+
+/// A listener as the proxy has taken it.
+#[derive(Debug)]
+struct TakenListener {
+    entry: Arc<Entry>,
+    /// The tables that it asks for.
+    tables: BTreeSet<String>,
+}
+
+impl TakenListener {
+    fn of(entry: &Arc<Entry>) -> Self {
+        Self {
+            entry: Arc::clone(entry),
+            tables: tables_of(entry),
+        }
+    }
 }
 
 impl Stream {
@@ -139,7 +159,7 @@ impl Stream {
             tables: Tables::default(),
             kinds,
             bridges: Bridges::default(),
-            named: BTreeMap::new(),
+            listeners: BTreeMap::new(),
             nonce: 0,
             warming: BTreeMap::new(),
             opened: None,
@@ -191,7 +211,7 @@ impl Stream {
 
     /// Goes over to what is wanted and not kept back.
     fn serve(&mut self) {
-        let next = self.quarantine.apply(&self.wanted);
+        let next = self.with_stand_ins(self.quarantine.apply(&self.wanted));
         for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
             state.update(&diff(self.snapshot.section(kind), next.section(kind)));
         }
@@ -203,6 +223,13 @@ impl Stream {
         );
     }
 
+    /// With tables for listeners that the proxy refuses.
+    fn with_stand_ins(&self, snapshot: Snapshot) -> Snapshot {
+        let refused = self.state(ResourceType::Listener).rejections();
+        let taken = refused.filter_map(|name| self.listeners.get(name));
+        with_stand_ins(snapshot, taken.map(|taken| &taken.entry))
+    }
+
     /// Leads listeners that lose filters to what they shall be, if the proxy has tables that may need these.
     fn bridge(&mut self, before: &Arc<Section>) {
         let after = Arc::clone(self.snapshot.section(ResourceType::Listener));
@@ -211,7 +238,7 @@ impl Stream {
             return;
         }
         let diff = diff(before, &after);
-        self.named.retain(|name, _| !diff.removed.contains(name));
+        self.listeners.retain(|name, _| !diff.removed.contains(name));
         let tables_stay = self.has_tables();
         let listeners = &mut self.kinds[ResourceType::Listener as usize];
         match tables_stay {
@@ -288,9 +315,9 @@ impl Stream {
         }
         let response = answered.response;
         if kind == ResourceType::Listener {
-            let named = response.resources.iter();
-            self.named
-                .extend(named.map(|entry| (Arc::clone(&entry.name), tables_of(entry))));
+            let taken = response.resources.iter();
+            self.listeners
+                .extend(taken.map(|entry| (Arc::clone(&entry.name), TakenListener::of(entry))));
         }
         let tables = match kind {
             ResourceType::Routes => response.resources.clone(),
@@ -300,6 +327,10 @@ impl Stream {
         for entry in &tables {
             let step = self.tables.took(entry);
             self.follow_trial(&entry.name, step, actions);
+        }
+        if kind == ResourceType::Listener {
+            // What it asked for until now may be needed no more.
+            self.serve();
         }
     }
 
@@ -343,6 +374,9 @@ impl Stream {
             detail: detail.to_owned(),
             origins: owners(&self.snapshot, kind, &entry.name),
         }));
+        if kind == ResourceType::Listener {
+            self.serve();
+        }
     }
 
     /// Sends all that may be sent now.
@@ -409,8 +443,8 @@ impl Stream {
         let section = self.snapshot.section(ResourceType::Listener);
         let pending = self.state(ResourceType::Listener).pending();
         pending.filter_map(|name| section.get(name)).any(|listener| {
-            let named = self.named.get(&listener.name);
-            let is_other = |table: &String| named.is_none_or(|named| !named.contains(table));
+            let taken = self.listeners.get(&listener.name);
+            let is_other = |table: &String| taken.is_none_or(|taken| !taken.tables.contains(table));
             tables_of(listener)
                 .iter()
                 .any(|table| tables.is_under_way(table) && is_other(table))

@@ -135,6 +135,11 @@ impl Kind {
         !self.rejected.is_empty()
     }
 
+    /// Names of what the proxy refuses.
+    pub(super) fn rejections(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.rejected.keys()
+    }
+
     /// Takes the subscription part of a request.
     pub(super) fn subscribe(&mut self, request: &DeltaDiscoveryRequest, section: &Section) {
         let first = !std::mem::replace(&mut self.asked, true);

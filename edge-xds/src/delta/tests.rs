@@ -10,6 +10,7 @@ use envoy_types::pb::google::rpc::Status;
 mod bridges;
 mod client;
 mod laws;
+mod stand_ins;
 mod tables;
 
 use client::Client;

@@ -206,7 +206,22 @@ pub(super) fn encode_header(table: &RouteTable, longest_body: usize) -> Piece {
         },
         ..Default::default()
     };
-    let mut out = message.encode_to_vec();
+    encode_with_metadata(message, table)
+}
+
+/// What a header says, for a table of another name.
+pub(super) fn header_again(header: &Piece, table: &RouteTable) -> Option<Piece> {
+    let message = RouteConfiguration::decode(header.contiguous()).ok()?;
+    let message = RouteConfiguration {
+        name: wire_name(&table.name, &table.guards).to_string(),
+        metadata: None,
+        ..message
+    };
+    Some(encode_with_metadata(message, table))
+}
+
+fn encode_with_metadata(header: RouteConfiguration, table: &RouteTable) -> Piece {
+    let mut out = header.encode_to_vec();
     put_metadata(&mut out, TABLE_METADATA, &table.origins);
     Piece::new(out.into())
 }

@@ -1,7 +1,7 @@
 //! Route tables as ropes of encoded hosts.
 
 use super::{
-    host::{EncodedHost, Encoder, encode_header},
+    host::{EncodedHost, Encoder, encode_header, header_again},
     seek,
 };
 use crate::snapshot::{Body, Entry, Piece, PieceChunk, Rope, Section, Source};
@@ -233,6 +233,23 @@ pub(crate) fn replace_hosts(
     };
     let replaced = Entry::new(Arc::clone(&entry.name), Body::rope(kept), Arc::clone(&entry.origins));
     Arc::new(replaced.made_from(Source::Table(Arc::new(table))))
+}
+
+/// The same table as it is called behind other guards; none of what isn't made from a table of the fleet.
+pub(crate) fn behind_guards(entry: &Entry, guards: &GuardSet) -> Option<Entry> {
+    let (Source::Table(table), Body::Rope(rope)) = (&entry.source, &entry.body) else {
+        return None;
+    };
+    let mut pieces = rope.pieces().cloned();
+    let table = RouteTable {
+        guards: guards.clone(),
+        ..RouteTable::clone(table)
+    };
+    let header = pieces.next()?;
+    let header = header_again(&header, &table)?;
+    let body = Body::rope(std::iter::once(Arc::new(header)).chain(pieces));
+    let renamed = Entry::new(wire_name(&table.name, guards), body, Arc::clone(&entry.origins));
+    Some(renamed.made_from(Source::Table(Arc::new(table))))
 }
 
 /// A host encoded as it stands in its table.
