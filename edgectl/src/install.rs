@@ -69,7 +69,8 @@ pub struct InstallArgs {
     /// Installs the definitions of kinds, and nothing else.
     #[arg(long)]
     only_crds: bool,
-    /// Definitions of Gateway API: a file, e.g. its standard-install.yaml. Without it, they must be there already.
+    /// Definitions of Gateway API over those that are there: a file, e.g. its experimental-install.yaml. Without it,
+    /// those of its standard channel are installed where the cluster has none.
     #[arg(long, value_name = "FILE")]
     gateway_api: Option<PathBuf>,
     /// Version of the images, wherever they are; without it, that of this program.
@@ -142,9 +143,27 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Everything that an installation consists of.
 #[derive(Debug)]
 struct Parts {
+    /// Of Gateway API, for a cluster that has none.
+    gateway_api: Vec<Value>,
     definitions: Vec<Value>,
     workload: Vec<Value>,
     release: Release,
+}
+
+impl Parts {
+    /// All objects, as YAML.
+    fn text(&self) -> Result<String> {
+        let mut text = String::new();
+        for object in &self.gateway_api {
+            text.push_str("---\n# Installed where the cluster has no definitions of Gateway API.\n");
+            text.push_str(&serde_yaml::to_string(object)?);
+        }
+        for object in self.definitions.iter().chain(&self.workload) {
+            text.push_str("---\n");
+            text.push_str(&serde_yaml::to_string(object)?);
+        }
+        Ok(text)
+    }
 }
 
 impl InstallArgs {
@@ -161,10 +180,11 @@ impl InstallArgs {
             name: self.target.name.clone(),
             namespace: namespace.to_owned(),
         };
-        let mut definitions = Vec::new();
+        let (mut gateway_api, mut definitions) = (Vec::new(), Vec::new());
         if !self.skip_crds && values["crds"]["enabled"] != false {
-            if let Some(path) = &self.gateway_api {
-                definitions.extend(definitions::read(path)?);
+            match &self.gateway_api {
+                Some(path) => definitions.extend(definitions::read(path)?),
+                None => gateway_api = objects::gateway_api()?,
             }
             definitions.extend(objects::definitions()?);
         }
@@ -174,6 +194,7 @@ impl InstallArgs {
         };
         check_configuration(&workload)?;
         Ok(Parts {
+            gateway_api,
             definitions,
             workload,
             release,
@@ -214,11 +235,7 @@ fn check_configuration(objects: &[Value]) -> Result<()> {
 pub fn install(args: &InstallArgs) -> Result<()> {
     let parts = args.parts()?;
     if args.target.dry_run || args.output.is_some() {
-        let mut text = String::new();
-        for object in parts.definitions.iter().chain(&parts.workload) {
-            text.push_str("---\n");
-            text.push_str(&serde_yaml::to_string(object)?);
-        }
+        let text = parts.text()?;
         if let Some(path) = &args.output {
             fs::write(path, &text).with_context(|| format!("{} can't be written", path.display()))?;
         }

@@ -59,7 +59,7 @@ mod tests {
 
     /// Definitions of kinds: ours, and those of Gateway API.
     fn definitions() -> Vec<Value> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../e2e/gateway-api");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("gateway-api");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let files = files.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
         let mut found = crate::install::objects::definitions().unwrap();

@@ -29,14 +29,6 @@ impl Shell {
     fn open() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))?;
-        let mut definitions = String::new();
-        for file in fs::read_dir(root().join("e2e/gateway-api"))? {
-            let path = file?.path();
-            if path.extension().is_some_and(|e| e == "yaml") {
-                definitions.push_str(&format!("---\n{}\n", fs::read_to_string(path)?));
-            }
-        }
-        fs::write(folder.path().join("standard-install.yaml"), definitions)?;
         let lab = env::var("KUBELAB_EXE").context("the lab doesn't say where its program is")?;
         let folders = [program("edgectl")?, PathBuf::from(lab)].map(|program| {
             let folder = program.parent().unwrap_or(Path::new("/"));

@@ -6,6 +6,7 @@
 mod away;
 mod definitions;
 mod forbidden;
+mod gateway_api;
 mod malformed;
 mod removal;
 

@@ -44,6 +44,16 @@ pub(super) fn entries(objects: &[Value]) -> Vec<Entry> {
     objects.iter().map(Entry::of).collect()
 }
 
+/// Whether the cluster has any of these: it has somebody who looks after them all then.
+pub(super) async fn has_any(objects: &Objects, definitions: &[Value]) -> Result<bool> {
+    for definition in definitions.iter().filter(|object| is_definition(object)) {
+        if objects.get(&Entry::of(definition)).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Refuses to put definitions over newer ones or those of others, on which others may rely.
 pub(super) async fn check(objects: &Objects, definitions: &[Value]) -> Result<()> {
     let mut faults = Vec::new();

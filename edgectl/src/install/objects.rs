@@ -54,11 +54,44 @@ pub fn definitions() -> anyhow::Result<Vec<Value>> {
     DEFINITIONS.iter().map(|text| Ok(serde_yaml::from_str(text)?)).collect()
 }
 
+/// The definitions of Gateway API's standard channel, and the policy that guards them.
+///
+/// # Errors
+/// When a checked-in file isn't YAML, which a test excludes.
+pub fn gateway_api() -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for text in GATEWAY_API {
+        objects.extend(serde_yaml::from_multiple::<Value>(text)?);
+    }
+    objects.retain(|object| !object.is_null());
+    Ok(objects)
+}
+
 macro_rules! definitions {
     ($($name:literal),+) => {
         &[$(include_str!(concat!("../../../charts/gateway-crds-helm/templates/", $name, ".yaml"))),+]
     };
 }
+
+macro_rules! gateway_api {
+    ($($name:literal),+) => {
+        &[$(include_str!(concat!("../../gateway-api/gateway.networking.k8s.io_", $name, ".yaml"))),+]
+    };
+}
+
+const GATEWAY_API: &[&str] = gateway_api![
+    "backendtlspolicies",
+    "gatewayclasses",
+    "gateways",
+    "grpcroutes",
+    "httproutes",
+    "listenersets",
+    "referencegrants",
+    "tcproutes",
+    "tlsroutes",
+    "udproutes",
+    "vap_safeupgrades"
+];
 
 const DEFINITIONS: &[&str] = definitions![
     "backends",

@@ -31,6 +31,9 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
     foreign(objects, &parts.workload, release).await?;
     rivals::check(objects, &parts.workload, release, progress).await?;
     definitions::check(objects, &parts.definitions).await?;
+    if !definitions::has_any(objects, &parts.gateway_api).await? {
+        define(objects, &parts.gateway_api, progress).await?;
+    }
     define(objects, &parts.definitions, progress).await?;
     if parts.workload.is_empty() {
         progress.done("The kinds are defined.");
@@ -63,7 +66,7 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
     {
         progress.warn(
             "Gateway API is not defined in this cluster, and nothing works without it: apply its standard-install.yaml, \
-             or install again with --gateway-api FILE",
+             or install again without --skip-crds",
         );
     }
     progress.done(&format!("Edge Gateway runs in namespace {}.", release.namespace));

@@ -9,8 +9,8 @@ pub(super) const OURS: &str = "edge-admission/definitions/gateway-edge.json";
 /// Where those of Gateway API's channels are checked in.
 pub(super) const STANDARD: &str = "edge-admission/definitions/gateway-api-standard.json";
 pub(super) const EXPERIMENTAL: &str = "edge-admission/definitions/gateway-api-experimental.json";
-/// The definitions that labs have.
-const OF_LABS: &str = "e2e/gateway-api";
+/// The definitions that `edgectl` installs, and that labs have.
+const INSTALLED: &str = "edgectl/gateway-api";
 /// The module that pins the version of Gateway API.
 const PINNED_BY: &str = "e2e/kubelab/conformance";
 
@@ -21,7 +21,7 @@ pub(super) fn ours() -> Result<Vec<u8>> {
 
 /// Schemas of Gateway API's standard channel.
 pub(super) fn standard(root: &Path) -> Result<Vec<u8>> {
-    written(definitions(&root.join(OF_LABS))?)
+    written(definitions(&root.join(INSTALLED))?)
 }
 
 /// Schemas of Gateway API's experimental channel.
