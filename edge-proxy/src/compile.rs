@@ -50,7 +50,7 @@ pub mod verify;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -62,7 +62,9 @@ pub use files::Files;
 use ids::Ids;
 use scopes::Scopes;
 
+use crate::config::ClusterId;
 use crate::config::filter::geoip::Database;
+use crate::config::filter::jwt::RemoteKeys;
 use crate::config::listener::PrefixedHeaders;
 use crate::config::zones::LocalProxies;
 
@@ -83,6 +85,11 @@ pub struct Context {
     pub next_host: u64,
     /// Databases of places that are in use, by their files: a listener that comes again doesn't read them again.
     pub databases: BTreeMap<PathBuf, Weak<Database>>,
+    /// Files that what is being compiled needs and that can't be used: nobody may have put them there yet.
+    pub unusable: BTreeSet<PathBuf>,
+    /// Keys of servers that are in use, by what is said of them: a listener that comes again doesn't forget them, and
+    /// what it says of others closes nothing. A cluster that has another number now is another one.
+    pub remote_keys: BTreeMap<(ClusterId, Vec<u8>), Weak<RemoteKeys>>,
     /// Filters of the listener that is being compiled, which wait for their credentials.
     pub credentials: Vec<credential::CredentialUse>,
     /// The cluster of the configuration server, which alone may ask for a credential.
@@ -104,6 +111,8 @@ impl Context {
             prefixed: Arc::new(prefixed),
             next_host: 0,
             databases: BTreeMap::new(),
+            unusable: BTreeSet::new(),
+            remote_keys: BTreeMap::new(),
             credentials: Vec::new(),
             ads_cluster: None,
             node: Node::default(),

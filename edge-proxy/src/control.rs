@@ -2,8 +2,8 @@
 //!
 //! What: joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
 
-pub mod binding;
 mod secret_files;
+pub mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
-use crate::control::binding::Unbound;
 use crate::control::secret_files::SecretFiles;
+use crate::control::waiting::Waiting;
 use crate::dns::{OnResolved, Resolvers};
 use crate::health::{Warmed, Watches};
 use crate::shared::{BoundListener, Drain, Shared};
@@ -86,8 +86,8 @@ pub struct Control {
     accepting: Cell<bool>,
     /// What the server left unanswered is not waited for: starting goes on without it.
     impatient: Cell<bool>,
-    /// Listeners that were rejected because their address can't be bound, and are tried again.
-    unbound: Unbound,
+    /// Listeners that were rejected for what the machine doesn't give, and are tried again.
+    waiting: Waiting,
     binding: Binding,
 }
 
@@ -119,7 +119,7 @@ impl Control {
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
             impatient: Cell::new(false),
-            unbound: Unbound::default(),
+            waiting: Waiting::default(),
             binding,
         })
     }
@@ -160,7 +160,9 @@ impl Control {
             assembly.apply(kind, origin, added, removed)
         };
         if kind == Kind::Listener && self.binding == Binding::Bound {
-            rejected.extend(self.bind_new(added, removed));
+            self.forget_waiting(added, removed);
+            self.wait_for_files(added);
+            rejected.extend(self.bind_new(added));
         }
         self.count(kind, origin, added.len(), removed.len(), rejected.len());
         rejected

@@ -31,7 +31,7 @@ pub const COMPONENTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("http2", &["h2"]),
-    ("jwt", &["edge_proxy::http::filters::jwt"]),
+    ("jwt", &["edge_proxy::calls::keys", "edge_proxy::http::filters::jwt"]),
     ("main", &["edge_proxy::server"]),
     ("oauth2", &["edge_proxy::http::filters::oauth2"]),
     ("router", &["edge_proxy::http::forward"]),

@@ -23,7 +23,7 @@ use crate::compile::{self, At, Context, endpoint::place, files::Disk, route_tabl
 use crate::config::Snapshot;
 use crate::config::metrics::Sink;
 use crate::config::zones::LocalProxies;
-use crate::control::{Binding, Control, Publishers, binding};
+use crate::control::{Binding, Control, Publishers, waiting};
 use crate::discovery::{ads, files, sds};
 use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
@@ -140,7 +140,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     }
     tokio::task::spawn_local(files::follow(control.clone()));
     tokio::task::spawn_local(sds::follow(control.clone(), bootstrap.node.clone()));
-    tokio::task::spawn_local(binding::follow(control.clone()));
+    tokio::task::spawn_local(waiting::follow(control.clone()));
     tracing::info!(workers, admin = ?admin_address, "started");
     // A worker that has gone takes its share of the sockets along, and whoever comes there waits for ever: it is better
     // to be started again.

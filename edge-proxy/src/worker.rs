@@ -15,6 +15,7 @@ use tokio::runtime::LocalOptions;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::calls::keys::FetchedAhead;
 use crate::calls::reports;
 use crate::config::Snapshot;
 use crate::config::listener::Listener;
@@ -32,6 +33,7 @@ struct Worker {
     upstreams: Rc<Upstreams>,
     clients: Rc<Clients>,
     acceptors: Acceptors,
+    keys: FetchedAhead,
     /// The listeners that were followed last.
     listeners: Arc<BTreeMap<Arc<str>, Arc<Listener>>>,
 }
@@ -42,6 +44,7 @@ impl Worker {
         Self {
             clients: Clients::new(Rc::clone(&upstreams)),
             acceptors: Acceptors::default(),
+            keys: FetchedAhead::default(),
             listeners: Arc::default(),
             upstreams,
             local,
@@ -132,6 +135,7 @@ impl Worker {
         if !Arc::ptr_eq(&self.listeners, &snapshot.listeners) {
             self.listeners = Arc::clone(&snapshot.listeners);
             self.clients.follow(snapshot);
+            self.keys.follow(&self.upstreams, snapshot);
         }
         true
     }

@@ -8,6 +8,8 @@
 mod alone;
 #[path = "ads/ending.rs"]
 mod ending;
+#[path = "ads/files.rs"]
+mod files;
 #[path = "ads/floods.rs"]
 mod floods;
 #[path = "ads/idle.rs"]

@@ -49,7 +49,7 @@ use ext_proc::{Processor, ProcessorOfRoute};
 use fault::Faults;
 use geoip::GeoIp;
 use global_rate_limit::{GlobalRateLimits, RateLimitService};
-use jwt::{RouteRequirement, Tokens};
+use jwt::{RemoteKeys, RouteRequirement, Tokens};
 use local_rate_limit::RateLimits;
 use oauth2::Login;
 use session::SessionPolicy;
@@ -79,11 +79,20 @@ impl HttpFilters {
             FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
             FilterKind::RateLimitService(service) => vec![service.cluster],
             FilterKind::Processor(processor) => vec![processor.service.cluster],
-            FilterKind::Tokens(tokens) => tokens.clusters(),
+            FilterKind::Tokens(tokens) => tokens.remote().map(|keys| keys.cluster).collect(),
             FilterKind::Login(login) => vec![login.tokens.cluster],
             _ => Vec::new(),
         });
         filters.collect()
+    }
+
+    /// The keys that servers have.
+    pub fn remote_keys(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
+        let tokens = self.list.iter().filter_map(|filter| match &filter.kind {
+            FilterKind::Tokens(tokens) => Some(tokens),
+            _ => None,
+        });
+        tokens.flat_map(Tokens::remote)
     }
 
     /// Whether one of them does something for a route that says nothing. Most chains hold only what routes switch on.

@@ -14,6 +14,7 @@ use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
+use crate::config::filter::jwt::RemoteKeys;
 use crate::config::header::HeaderSteps;
 pub use crate::config::protocol::{Http1Options, Http1Upstream, Http2Options};
 use crate::config::request_id::RequestId;
@@ -105,10 +106,20 @@ impl Listener {
         self.chains.find(server_name, client)
     }
 
+    /// What serves HTTP.
+    fn managers(&self) -> impl Iterator<Item = &Arc<HttpManager>> {
+        let chains = self.chains.all().into_iter();
+        chains.filter_map(|chain| chain.network.http())
+    }
+
+    /// The keys of tokens that servers have.
+    pub fn remote_keys(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
+        self.managers().flat_map(|manager| manager.filters.remote_keys())
+    }
+
     /// The tables that it names.
     pub fn route_tables(&self) -> impl Iterator<Item = &Arc<str>> {
-        let managers = self.chains.all().into_iter().filter_map(|chain| chain.network.http());
-        managers.filter_map(|manager| match &manager.routes {
+        self.managers().filter_map(|manager| match &manager.routes {
             RouteSource::Dynamic { name, .. } => Some(name),
             RouteSource::Inline(_) => None,
         })
@@ -121,8 +132,7 @@ impl Listener {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
-        let filters = chains.iter().filter_map(|chain| chain.network.http());
-        let filters = filters.flat_map(|manager| manager.filters.clusters());
+        let filters = self.managers().flat_map(|manager| manager.filters.clusters());
         let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
         let networks = chains.iter().map(|chain| &chain.network);
         let logs = log_clusters(networks, self.udp.as_ref(), self.unmatched_logs.as_ref());

@@ -227,7 +227,7 @@ async fn subscribe(
         control.forget_unwanted();
         control.settle();
     }
-    // A listener whose address could be bound after all refers to something as well.
+    // A listener that was taken after all refers to something as well.
     let referred = match returned.is_empty() && !has_left {
         true => referred,
         false => BY_REFERENCE,

@@ -13,6 +13,7 @@ mod tests;
 pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -64,6 +65,8 @@ pub struct Assembly {
     /// Clusters whose hosts have all been probed.
     warm: BTreeSet<Arc<str>>,
     failures: BTreeMap<(Kind, String), Rejected>,
+    /// Files for whose sake listeners were rejected.
+    unusable: BTreeMap<String, BTreeSet<PathBuf>>,
     changes: Changes,
     snapshot: Arc<Snapshot>,
     now: SystemTime,
@@ -137,6 +140,7 @@ impl Assembly {
             resolved: BTreeMap::new(),
             warm: BTreeSet::new(),
             failures: BTreeMap::new(),
+            unusable: BTreeMap::new(),
             changes: Changes::default(),
             snapshot: Arc::new(Snapshot::default()),
             now: SystemTime::UNIX_EPOCH,
@@ -294,7 +298,13 @@ impl Assembly {
                 .field("name")
                 .error("a listener of the bootstrap has this name"));
         }
-        let spec = listener::listener(&mut self.context, &message)?;
+        self.context.unusable.clear();
+        let spec = listener::listener(&mut self.context, &message).inspect_err(|_| {
+            let files = std::mem::take(&mut self.context.unusable);
+            if !files.is_empty() {
+                self.unusable.insert(resource.name.clone(), files);
+            }
+        })?;
         let name = spec.name.clone();
         let before = self.listeners.remove(&name);
         let active = before.as_ref().and_then(|before| before.active.clone());
@@ -452,6 +462,11 @@ impl Assembly {
             self.warm.insert(cluster.clone());
             self.changes.clusters.insert(cluster.clone());
         }
+    }
+
+    /// Listeners that were rejected since this was asked last because of files that may come yet, and these.
+    pub fn take_unusable(&mut self) -> BTreeMap<String, BTreeSet<PathBuf>> {
+        std::mem::take(&mut self.unusable)
     }
 
     /// Listeners that have arrived and whose sockets nobody has checked yet.

@@ -51,7 +51,7 @@ const ROUTES: &str = r#"
 /// Of issuer `a`, for `ann`, by HS256 with the key above.
 const A: &str =
     "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
-const BEARER_A: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.\
+pub(crate) const BEARER_A: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiYW5uIn0.\
     qUlC4sm1eV2eHoyYZlmdXcV52UHI4_vWHZZab_gz_t0";
 /// For `https://a.example`.
 const OF_AN_ORIGIN: &str = "Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJpc3MiOiJhIiwic3ViIjoiaHR0cHM6Ly9hLmV4YW1wbGUifQ.\

@@ -169,9 +169,13 @@ fn database(at: &At<'_>, path: &Path, context: &mut Context) -> Result<Arc<Datab
     if let Some(known) = context.databases.get(path).and_then(Weak::upgrade) {
         return Ok(known);
     }
-    let cannot = |error: String| at.error(format!("cannot read {}: {error}", path.display()));
-    let content = context.files.read(path).map_err(|error| cannot(error.to_string()))?;
-    let database = Arc::new(Database::new(path, content).map_err(cannot)?);
+    let content = context.files.read(path).map_err(|error| error.to_string());
+    let database = content.and_then(|content| Database::new(path, content));
+    let database = database.map_err(|error| {
+        context.unusable.insert(path.to_owned());
+        at.error(format!("cannot read {}: {error}", path.display()))
+    });
+    let database = Arc::new(database?);
     context.databases.retain(|_, database| database.strong_count() > 0);
     context.databases.insert(path.to_owned(), Arc::downgrade(&database));
     Ok(database)

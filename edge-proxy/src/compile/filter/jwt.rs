@@ -1,7 +1,7 @@
 //! JwtAuthentication → [`Tokens`], and the keys of issuers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::HttpUri;
@@ -18,6 +18,7 @@ use envoy_types::pb::envoy::extensions::filters::http::jwt_authn::v3::{
 use envoy_types::pb::google::protobuf::Any;
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderValue, header};
+use prost::Message;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration, fields, unpack};
@@ -26,7 +27,7 @@ use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
-    Audience, Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Ahead, Audience, Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 
@@ -132,7 +133,7 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
             KeySource::Local(Arc::new(keys))
         }
         Some(JwksSourceSpecifier::RemoteJwks(message)) => {
-            KeySource::Remote(Box::new(remote(&at.field("remote_jwks"), message, context)?))
+            KeySource::Remote(remote(&at.field("remote_jwks"), message, context)?)
         }
         None => return Err(at.field("local_jwks").error("is required")),
     };
@@ -172,7 +173,21 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
     })
 }
 
-fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<RemoteKeys, Rejection> {
+/// The keys that a server has: those that are in use already, or of which nothing is known yet.
+fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<Arc<RemoteKeys>, Rejection> {
+    let keys = unknown(at, message, context)?;
+    let all = (keys.cluster, message.encode_to_vec());
+    if let Some(known) = context.remote_keys.get(&all).and_then(Weak::upgrade) {
+        return Ok(known);
+    }
+    let keys = Arc::new(keys);
+    context.remote_keys.retain(|_, keys| keys.strong_count() > 0);
+    context.remote_keys.insert(all, Arc::downgrade(&keys));
+    Ok(keys)
+}
+
+/// Keys of which nothing is known.
+fn unknown(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<RemoteKeys, Rejection> {
     fields!(at, message => RemoteJwks { http_uri, cache_duration, async_fetch, retry_policy; ignore; refuse });
     let at_uri = at.field("http_uri");
     let Some(uri) = http_uri else {
@@ -198,7 +213,8 @@ fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<Re
     }
     if let Some(message) = async_fetch {
         let at = at.field("async_fetch");
-        // Keys are fetched by the first request that needs them; a listener never waits for them.
+        keys.ahead = Ahead::OfRequests;
+        // A listener never waits for them: its first requests do, as long as the first fetch takes.
         fields!(at, message => JwksAsyncFetch { failed_refetch_duration; ignore fast_listener; refuse });
         if let Some(pause) = failed_refetch_duration {
             keys.pause = duration(&at.field("failed_refetch_duration"), pause)?;
@@ -237,4 +253,36 @@ fn claim(at: &At<'_>, message: &JwtClaimToHeader) -> Result<Claim, Rejection> {
         header: name,
         path: claim_name.split('.').map(Into::into).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::{files, prefixed_headers};
+
+    fn keys(uri: &str) -> RemoteJwks {
+        let cluster = HttpUpstreamType::Cluster("idp".to_owned());
+        let uri = HttpUri {
+            uri: uri.to_owned(),
+            timeout: None,
+            http_upstream_type: Some(cluster),
+        };
+        RemoteJwks {
+            http_uri: Some(uri),
+            ..RemoteJwks::default()
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_keys_stays_while_they_are_in_use() {
+        let mut context = Context::new(Box::new(files::Disk), prefixed_headers("").unwrap(), 1);
+        let mut compiled = |message: &RemoteJwks| remote(&At::root(), message, &mut context).unwrap();
+        let one = compiled(&keys("http://idp.example/keys"));
+        let other = compiled(&keys("http://idp.example/others"));
+        assert!(Arc::ptr_eq(&one, &compiled(&keys("http://idp.example/keys"))));
+        assert!(!Arc::ptr_eq(&one, &other));
+        drop((one, other));
+        let again = compiled(&keys("http://idp.example/keys"));
+        assert_eq!((again.due(), context.remote_keys.len()), (None, 1));
+    }
 }

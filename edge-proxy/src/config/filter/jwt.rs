@@ -6,13 +6,11 @@ use std::time::Duration;
 use http::HeaderName;
 use rustc_hash::FxHashMap;
 
-use crate::config::ClusterId;
-
 mod keys;
 mod remote;
 
 pub use keys::{Algorithm, Key, KeySet, Material};
-pub use remote::{Freshness, RemoteKeys};
+pub use remote::{Ahead, Freshness, RemoteKeys};
 
 /// What a chain says.
 #[derive(Debug, Default)]
@@ -24,14 +22,13 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The clusters that keys are fetched from.
-    pub fn clusters(&self) -> Vec<ClusterId> {
+    /// The keys that servers have.
+    pub fn remote(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
         let issuers = self.requirements.values().flat_map(Requirement::issuers);
-        let clusters = issuers.filter_map(|issuer| match &issuer.keys {
-            KeySource::Remote(remote) => Some(remote.cluster),
+        issuers.filter_map(|issuer| match &issuer.keys {
+            KeySource::Remote(remote) => Some(remote),
             KeySource::Local(_) => None,
-        });
-        clusters.collect()
+        })
     }
 }
 
@@ -144,7 +141,7 @@ pub enum KeySource {
     /// The configuration.
     Local(Arc<KeySet>),
     /// A server.
-    Remote(Box<RemoteKeys>),
+    Remote(Arc<RemoteKeys>),
 }
 
 impl KeySource {

@@ -7,14 +7,14 @@
 pub(in crate::http) mod token;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
 
-use crate::calls::ask::{ServiceRequest, ask};
+use crate::calls::keys;
 use crate::config::filter::jwt::{
-    Claim, Freshness, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Claim, Freshness, Issuer, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::cookies;
 use crate::http::Arrived;
@@ -62,47 +62,16 @@ pub(super) async fn request(tokens: &Tokens, asked: Option<&RouteRequirement>, a
     }
 }
 
-/// Fetches keys that are missing or old.
-async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
+/// Has keys fetched that are missing or old, and waits for those that are missing.
+async fn refresh(remote: &Arc<RemoteKeys>, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
     let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
-    let freshness = || remote.freshness(upstreams.worker.clock.now());
-    let _fetching = match freshness() {
-        Freshness::Fresh => return Ok(()),
-        // Others go on with what there is.
-        Freshness::Stale => match remote.fetching.try_lock() {
-            Ok(fetching) => fetching,
-            Err(_) => return Ok(()),
-        },
-        Freshness::Missing => within(arrived, remote.fetching.lock()).await?,
-    };
-    // Somebody may have fetched them meanwhile.
-    if freshness() == Freshness::Fresh {
-        return Ok(());
+    let freshness = remote.freshness(upstreams.worker.clock.now());
+    if freshness != Freshness::Fresh {
+        keys::fetch(&upstreams, remote);
     }
-    let mut head = Head::empty();
-    head.authority = remote.authority.clone();
-    head.target = remote.target.clone();
-    let question = ServiceRequest {
-        cluster: remote.cluster,
-        head,
-        body: Bytes::new(),
-        timeout: remote.timeout,
-        is_call: false,
-    };
-    let snapshot = upstreams.worker.snapshot();
-    let told = within(arrived, ask(&upstreams, &snapshot, question, remote.retry.as_deref())).await?;
-    let keys = match told {
-        Ok(told) if told.status == StatusCode::OK => KeySet::read(&told.body),
-        Ok(told) => Err(format!("the answer is {}", told.status)),
-        Err(fault) => Err(format!("there is no answer: {fault:?}")),
-    };
-    let (worker, now) = (&upstreams.worker, upstreams.worker.clock.now());
-    if let Err(why) = &keys
-        && worker.told.is_news(format!("keys {:?} {why}", remote.authority), now)
-    {
-        tracing::warn!(authority = ?remote.authority, why, "keys can't be fetched");
+    if freshness == Freshness::Missing {
+        drop(within(arrived, remote.fetching.lock()).await?);
     }
-    remote.keep(keys.ok(), now);
     Ok(())
 }
 
