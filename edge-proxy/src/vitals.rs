@@ -78,6 +78,8 @@ pub struct Vitals {
     since: AtomicU64,
     /// What its reports of load make it weigh.
     pub reported: ReportedWeight,
+    /// How often it was found to be ill.
+    failures: AtomicU32,
 }
 
 impl Default for Vitals {
@@ -90,6 +92,7 @@ impl Default for Vitals {
             local: Tally::default(),
             since: AtomicU64::new(0),
             reported: ReportedWeight::default(),
+            failures: AtomicU32::new(0),
         };
         vitals.begin(Instant::now());
         vitals
@@ -168,7 +171,17 @@ impl Vitals {
 
     /// Sets a flag; true if it was not set.
     pub fn set(&self, flag: Flag) -> bool {
-        self.flags.fetch_or(flag as u32, Ordering::Relaxed) & flag as u32 == 0
+        let is_new = self.flags.fetch_or(flag as u32, Ordering::Relaxed) & flag as u32 == 0;
+        if is_new && matches!(flag, Flag::FailedCheck | Flag::Ejected) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        is_new
+    }
+
+    /// How often it was found to be ill: connections from before the last time may be what is ill, and are used for
+    /// nothing new, as in Envoy.
+    pub fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Clears a flag; true if it was set.
@@ -283,5 +296,8 @@ mod tests {
         let vitals = Vitals::default();
         assert!(vitals.set(Flag::Ejected) && !vitals.set(Flag::Ejected) && vitals.has(Flag::Ejected));
         assert!(!vitals.has(Flag::FailedCheck) && vitals.clear(Flag::Ejected) && !vitals.clear(Flag::Ejected));
+        assert_eq!(vitals.failures(), 1);
+        assert!(vitals.set(Flag::DegradedCheck) && vitals.set(Flag::FailedCheck) && vitals.set(Flag::Ejected));
+        assert_eq!(vitals.failures(), 3);
     }
 }

@@ -42,6 +42,9 @@ sealed with AES-256-GCM, under a key made of the HMAC secret, where Envoy has AE
 of the other, and its users log in once more; with `disable_token_encryption` either knows the sessions of both. A login
 must end at the kind of proxy at which it began.
 
+Regular expressions are about characters in UTF-8, and `\\w`, `\\d`, `\\s` about those of all languages; Envoy's are about
+bytes, and these classes about ASCII. What stands in paths and queries is escaped, so only values of headers tell the two apart.
+
 Tokens (JWT) that are signed by ES512, or by an RSA key below 2048 bits, are refused with 401, where Envoy verifies them.
 
 Of certificates that are verified, these are refused where Envoy takes them: of version 1, unless one of `trusted_ca` itself has

@@ -104,11 +104,11 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
                protocol_selection, lrs_server, lrs_report_endpoint_metrics, track_timeout_budgets,
-               track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
+               track_cluster_stats, preconnect_policy;
         // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
         refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matcher, dns_resolvers,
                use_tcp_for_dns_lookups, dns_resolution_config, lb_subset_config, filters, upstream_config,
-               connection_pool_per_downstream_connection, queuing_policies
+               connection_pool_per_downstream_connection, queuing_policies, close_connections_on_host_health_failure
     });
     let mut http = HttpOptions::new(
         at,

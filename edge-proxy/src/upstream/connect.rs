@@ -28,7 +28,7 @@ use crate::transport::Transport;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
 use crate::upstream::limits::ConnectionGuard;
-use crate::upstream::pool::HostPool;
+use crate::upstream::pool::{Birth, HostPool};
 
 /// What to speak to a host for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,8 @@ async fn handshake(
     guard: ConnectionGuard,
 ) -> io::Result<Fresh> {
     let cluster = &pool.cluster;
+    // What it fails from now on is this connection's as well.
+    let failures = pool.host.vitals.failures();
     let mut transport = dial(&pool.host.address, cluster, worker.shared.admin_address).await?;
     announce(&mut transport, cluster, pool.behalf).await?;
     let mut http2 = speak == Speak::Http2;
@@ -147,12 +149,13 @@ async fn handshake(
             }
         }
     }
-    let now = worker.clock.now();
+    let at = worker.clock.now();
+    let birth = Birth { at, failures };
     if http2 {
-        let opening = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now);
+        let opening = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), birth);
         return Box::pin(opening).await.map(Fresh::Http2).map_err(io::Error::other);
     }
-    let connection = Http1Connection::new(transport, Rc::clone(&worker.buffers), cluster.http1, guard, now);
+    let connection = Http1Connection::new(transport, Rc::clone(&worker.buffers), cluster.http1, guard, birth);
     Ok(Fresh::Http1(connection))
 }
 

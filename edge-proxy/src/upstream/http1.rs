@@ -17,6 +17,7 @@ use crate::http1::head::Names;
 use crate::message::body::RequestBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
+use crate::upstream::pool::Birth;
 
 /// An HTTP/1 connection.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub(crate) struct Http1Connection {
     pub(crate) client: Client<RequestBody>,
     /// Our end of it.
     pub(crate) local: Option<SocketAddr>,
-    /// When it was opened.
-    pub(crate) opened: Instant,
+    /// When it was opened, and how its host was.
+    pub(crate) birth: Birth,
     /// When it was last used.
     pub(crate) idle_since: Instant,
     /// How many requests it has served.
@@ -41,7 +42,7 @@ impl Http1Connection {
         buffers: Rc<Buffers>,
         options: Http1Upstream,
         guard: ConnectionGuard,
-        now: Instant,
+        birth: Birth,
     ) -> Box<Self> {
         let passing = Passing {
             trailers: Trailers::by(options.enable_trailers),
@@ -53,8 +54,8 @@ impl Http1Connection {
         Box::new(Self {
             local: transport.local(),
             client: Client::new(transport, buffers, passing),
-            opened: now,
-            idle_since: now,
+            birth,
+            idle_since: birth.at,
             served: 0,
             guard,
         })

@@ -30,7 +30,7 @@ use crate::message::body::RequestBody;
 use crate::message::stream::StreamBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
-use crate::upstream::pool::HostPool;
+use crate::upstream::pool::{Birth, HostPool};
 pub(crate) use tunnel::Http2Tunnel;
 use upload::{End, Upload};
 
@@ -49,8 +49,8 @@ pub(crate) struct Http2Connection {
     /// Our end of it.
     local: Option<SocketAddr>,
     served: Cell<u32>,
-    /// When it was opened.
-    pub(crate) opened: Instant,
+    /// When it was opened, and how its host was.
+    pub(crate) birth: Birth,
     idle_since: Cell<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl Http2Connection {
         cluster: &Cluster,
         guard: ConnectionGuard,
         pool: Weak<HostPool>,
-        now: Instant,
+        birth: Birth,
     ) -> Result<Rc<Self>, h2::Error> {
         let limit = usize::try_from(cluster.http2.max_concurrent_streams).unwrap_or(usize::MAX);
         let local = transport.local();
@@ -93,8 +93,8 @@ impl Http2Connection {
             local,
             capacity: Cell::new(limit.min(driver.max_concurrent_send_streams())),
             served: Cell::new(0),
-            opened: now,
-            idle_since: Cell::new(now),
+            birth,
+            idle_since: Cell::new(birth.at),
         });
         let seen = Rc::clone(&connection);
         tokio::task::spawn_local(async move {

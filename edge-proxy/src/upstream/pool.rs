@@ -25,6 +25,15 @@ use crate::upstream::limits::{PendingGuard, below, host_may_connect};
 /// An HTTP/2 connection that is being opened, and who waits for it.
 type Opening = Rc<tokio::sync::watch::Receiver<Option<Result<(), Fault>>>>;
 
+/// How a connection began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birth {
+    /// When it was open.
+    pub(crate) at: Instant,
+    /// How often its host had failed when it was dialled.
+    pub(crate) failures: u32,
+}
+
 /// Connections of one worker to one host.
 #[derive(Debug)]
 pub(crate) struct HostPool {
@@ -88,7 +97,7 @@ impl HostPool {
     /// A connection that is free now.
     pub(crate) fn checkout(self: &Rc<Self>, speak: Speak, now: Instant) -> Option<Lease> {
         if speak != Speak::Http1 {
-            let is_spent = |one: &Rc<Http2Connection>| self.spent(one.opened, one.idle_since(), now).is_some();
+            let is_spent = |one: &Rc<Http2Connection>| self.spent(one.birth, one.idle_since(), now).is_some();
             if self.http2.borrow().iter().any(is_spent) {
                 self.end_spent_http2(now);
             }
@@ -105,7 +114,7 @@ impl HostPool {
         if speak != Speak::Http2 {
             // Taken out one by one: dropping a dead connection may ring `room`.
             while let Some(mut connection) = self.take_idle() {
-                match self.spent(connection.opened, Some(connection.idle_since), now) {
+                match self.spent(connection.birth, Some(connection.idle_since), now) {
                     Some(spent) => self.count(spent),
                     None if connection.client.is_alive() => return Some(Lease::Http1(connection)),
                     None => {}
@@ -229,7 +238,7 @@ impl HostPool {
         let max_requests = self.cluster.max_requests_per_connection;
         let spent = match max_requests.is_some_and(|max| connection.served >= max) {
             true => Some(Spent::Requests),
-            false => self.spent(connection.opened, None, now),
+            false => self.spent(connection.birth, None, now),
         };
         if let Some(spent) = spent {
             self.count(spent);
@@ -280,12 +289,16 @@ impl HostPool {
         }
     }
 
-    /// Whether a connection has had its time: since it was opened, or since it was used last if nobody uses it.
-    fn spent(&self, opened: Instant, idle_since: Option<Instant>, now: Instant) -> Option<Spent> {
+    /// Whether a connection is used for nothing new: its host has failed since it was opened, or it has had its time
+    /// since then, or since it was used last if nobody uses it.
+    fn spent(&self, birth: Birth, idle_since: Option<Instant>, now: Instant) -> Option<Spent> {
+        if self.host.vitals.failures() != birth.failures {
+            return Some(Spent::Ill);
+        }
         let is_over = |limit: Option<Duration>, since: Instant| {
             limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
         };
-        if is_over(self.cluster.max_connection_duration, opened) {
+        if is_over(self.cluster.max_connection_duration, birth.at) {
             return Some(Spent::Age);
         }
         idle_since
@@ -299,13 +312,14 @@ impl HostPool {
             Spent::Requests => cells.upstream_cx_max_requests.inc(),
             Spent::Age => cells.upstream_cx_max_duration_reached.inc(),
             Spent::Idle => cells.upstream_cx_idle_timeout.inc(),
+            Spent::Ill => {}
         }
     }
 
     /// Takes no more streams on connections in HTTP/2 that have had their time, and forgets those that have ended.
     fn end_spent_http2(&self, now: Instant) {
         self.http2.borrow_mut().retain(|connection| {
-            let spent = self.spent(connection.opened, connection.idle_since(), now);
+            let spent = self.spent(connection.birth, connection.idle_since(), now);
             if let Some(spent) = spent {
                 self.count(spent);
                 connection.close();
@@ -318,7 +332,7 @@ impl HostPool {
     pub(crate) fn sweep(&self, now: Instant) -> bool {
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for mut connection in std::mem::take(&mut *self.http1.borrow_mut()) {
-            let spent = self.spent(connection.opened, Some(connection.idle_since), now);
+            let spent = self.spent(connection.birth, Some(connection.idle_since), now);
             if let Some(spent) = spent {
                 self.count(spent);
             }
@@ -347,6 +361,8 @@ enum Spent {
     Age,
     /// Nobody has used it for too long.
     Idle,
+    /// Its host has failed since: the connection may be what has.
+    Ill,
 }
 
 struct Waiting<'a>(&'a HostPool);

@@ -10,6 +10,7 @@ use edge_proxy::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
 use edge_proxy::config::route::{RetryOn, RetryPolicy};
 use edge_proxy::stats::WorkerIndex;
+use edge_proxy::vitals::Flag;
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -550,5 +551,32 @@ fn connections_in_http2_are_closed_when_they_are_idle() {
         let proxy = Proxy::start(config(vec![Some(entry)], forward(0)));
         assert_eq!(proxy.get("h", "/").await.text(), "ok");
         until("the connection closes", || stats.cx_active.load(Ordering::SeqCst) == 0).await;
+    });
+}
+
+/// The connection may be what is ill: stock Envoy empties the pools of a host that a check or outlier detection finds
+/// ill.
+#[test]
+fn connections_from_before_their_host_failed_are_used_no_more() {
+    run(async {
+        for (speaks, protocol) in [
+            (Speaks::Http1, UpstreamProtocol::Http1),
+            (Speaks::Http2, UpstreamProtocol::Http2),
+        ] {
+            let backend = Backend::start(speaks, |_| Response::new(Full::from("ok"))).await;
+            let mut settings = cluster(0);
+            settings.protocol = protocol;
+            let of_one = entry(0, settings, &[backend.address]);
+            let vitals = Arc::clone(&of_one.as_ref().unwrap().endpoints.hosts[0].vitals);
+            let proxy = Proxy::start(config(vec![of_one], forward(0)));
+            for (flag, connections) in [(Flag::DegradedCheck, 1), (Flag::Ejected, 1), (Flag::FailedCheck, 2)] {
+                for _ in 0..2 {
+                    assert_eq!(proxy.get("h", "/").await.text(), "ok");
+                }
+                assert_eq!(backend.connections(), connections, "before {flag:?}");
+                vitals.set(flag);
+                vitals.clear(flag);
+            }
+        }
     });
 }
