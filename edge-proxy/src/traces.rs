@@ -118,11 +118,12 @@ impl Trace {
                 let found = w3c::find(&head.headers).map(|found| found.unzip());
                 found.map(|(parent, propagation)| {
                     let mut context = Context::below(parent, &worker.random);
-                    context.is_sampled = match sampler {
-                        Some(sampler) => sampler.keeps(&context),
-                        None if context.is_remote => context.is_sampled,
-                        None => is_wanted,
-                    };
+                    // As in Envoy: neither a sampler nor who came before wants more than the shares of the listener.
+                    context.is_sampled = is_wanted
+                        && match sampler {
+                            Some(sampler) => sampler.keeps(&context),
+                            None => !context.is_remote || context.is_sampled,
+                        };
                     (context, propagation)
                 })
             }

@@ -240,6 +240,7 @@ fn requests() -> Vec<(String, usize)> {
         with("GET /refusing", "", 2),
         with("GET /again", "", 3),
         with("GET /seldom", "", 0),
+        with("GET /seldom/parent", &format!("traceparent: {PARENT}-01\r\n"), 0),
         with("GET /seldom/client", "x-client-trace-id: me\r\n", 2),
         (
             "POST /tagged HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n".to_owned(),
