@@ -151,18 +151,15 @@ impl Fault {
     pub(crate) fn transport_failure(self) -> &'static str {
         match self {
             Self::ConnectRefused => "delayed connect error: Connection refused",
-            _ => {
-                let reason = self.verdict().body.split_once("transport failure reason: ");
-                reason.map_or("", |(_, reason)| reason)
-            }
+            Self::TlsFailure(failure) => failure.transport_failure(),
+            _ => "",
         }
     }
 
     /// Why a backend's stream ended before its response, in Envoy's words; empty where none did.
     pub(crate) fn reset_reason(self) -> &'static str {
         let reason = self.verdict().body.split_once("reset reason: ");
-        let reason = reason.map_or("", |(_, reason)| reason);
-        reason.split_once(',').map_or(reason, |(reason, _)| reason)
+        reason.map_or("", |(_, reason)| reason)
     }
 
     /// The table.
@@ -188,7 +185,7 @@ impl Fault {
             Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", before!("overflow"), reset!("overflow")),
             Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), reset!("remote connection failure")),
             Self::ConnectRefused => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure|delayed_connect_error:_Connection_refused"), reset!("remote connection failure")),
-            Self::TlsFailure(failure) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), failure.body()),
+            Self::TlsFailure(_) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), reset!("remote connection failure")),
             Self::ConnectTimeout => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("connection_timeout"), reset!("connection timeout")),
             Self::ConnectionTermination => row(Upstream, Retry::Reset, unavailable, "UC", before!("connection_termination"), reset!("connection termination")),
             Self::RemoteReset => row(Upstream, Retry::Reset, unavailable, "UR", before!("remote_reset"), reset!("remote reset")),
@@ -231,7 +228,7 @@ mod tests {
             (Fault::Unresolved, Internal, Never, 503, "DF", "DNS resolution failure"),
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
-            (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure, transport failure reason: TLS_error: certificate has expired")),
+            (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure")),
             (Fault::ConnectRefused, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::ConnectTimeout, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::ConnectionTermination, Upstream, Reset, 503, "UC", "upstream connect error"),

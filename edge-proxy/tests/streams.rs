@@ -16,6 +16,8 @@ mod leaving;
 mod limit;
 #[path = "streams/passthrough.rs"]
 mod passthrough;
+#[path = "streams/refused.rs"]
+mod refused;
 #[path = "streams/resets.rs"]
 mod resets;
 #[path = "streams/support.rs"]

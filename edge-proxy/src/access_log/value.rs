@@ -100,7 +100,9 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             .and_then(|number| count(out, number)),
         Operator::Protocol => entry.protocol().and_then(|protocol| put(out, protocol)),
         Operator::ResponseCode => count(out, entry.status),
-        Operator::ResponseCodeDetails => put_if(out, &record.details),
+        // Of a stream they say why it was ended.
+        Operator::ResponseCodeDetails if client.spoken != Spoken::Stream => put_if(out, &record.details),
+        Operator::Termination if client.spoken == Spoken::Stream => put_if(out, &record.details),
         Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
         Operator::ResponseFlagsLong => put_names(out, record.flags.names().map(|(_, long)| long)),
         Operator::BytesReceived => count(out, record.received),

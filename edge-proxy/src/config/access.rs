@@ -178,6 +178,16 @@ impl AccessRules {
         };
         (is_let, found)
     }
+
+    /// Why somebody isn't let in, by the policy that holds, in Envoy's words.
+    pub fn why_denied(&self, policy: Option<&AccessPolicy>) -> String {
+        let name = policy
+            .filter(|_| self.effect == Effect::Deny)
+            .map_or("none", |policy| &*policy.name);
+        // A log has no blanks in a word.
+        let name = name.replace(char::is_whitespace, "_");
+        format!("rbac_access_denied_matched_policy[{name}]")
+    }
 }
 
 impl Condition {

@@ -335,7 +335,9 @@ pub enum Operator {
     SpanId,
     /// `%CEL()%`
     Expression(Box<Written>),
-    /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, state of filters that it doesn't have.
+    /// `%CONNECTION_TERMINATION_DETAILS%`
+    Termination,
+    /// What nothing in this proxy sets: state of filters that it doesn't have.
     Nothing,
 }
 

@@ -190,9 +190,12 @@ pub struct FilterChain {
 }
 
 impl FilterChain {
-    /// Whether a connection is let in.
-    pub fn lets_in(&self, facts: &Facts<'_>) -> bool {
-        self.guards.iter().all(|rules| rules.judge(facts).0)
+    /// Why a connection isn't let in; `None` if it is.
+    pub fn why_denied(&self, facts: &Facts<'_>) -> Option<String> {
+        self.guards.iter().find_map(|rules| {
+            let (is_let, policy) = rules.judge(facts);
+            (!is_let).then(|| rules.why_denied(policy))
+        })
     }
 }
 

@@ -170,18 +170,11 @@ impl VirtualHost {
 /// Places in a list of routes, ascending.
 pub type Places = SmallVec<[u32; 2]>;
 
-/// The host without `:port`; brackets of an IPv6 literal stay.
+/// The host without `:port`, whatever stands there (as in Envoy); brackets of an IPv6 literal stay.
 pub fn without_port(authority: &str) -> &str {
-    match authority.rfind(':') {
-        Some(colon) if authority[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) => {
-            let host = &authority[..colon];
-            // "::1" without brackets is not a host with a port.
-            if host.contains(':') && !host.ends_with(']') {
-                authority
-            } else {
-                host
-            }
-        }
+    match authority.rsplit_once(':') {
+        // "::1" without brackets is not a host with a port, and nor is one whose last colon is within them.
+        Some((host, port)) if !port.contains(']') && (host.ends_with(']') || !host.contains(':')) => host,
         _ => authority,
     }
 }

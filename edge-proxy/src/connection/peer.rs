@@ -265,13 +265,18 @@ fn escaped_pem(certificate: &CertificateDer<'_>) -> String {
 fn name(name: &X509Name<'_>) -> String {
     let parts: Vec<String> = name
         .iter_rdn()
-        .map(|part| part.iter().map(attribute).collect::<Vec<_>>().join("+"))
+        .map(|part| backwards(part.iter().map(attribute).collect(), "+"))
         .collect();
-    parts.into_iter().rev().collect::<Vec<_>>().join(",")
+    backwards(parts, ",")
+}
+
+fn backwards(mut parts: Vec<String>, between: &str) -> String {
+    parts.reverse();
+    parts.join(between)
 }
 
 /// What OpenSSL, and Envoy with it, calls the types of attributes.
-const TYPES: [(&str, &str); 16] = [
+const TYPES: [(&str, &str); 26] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.4", "SN"),
     ("2.5.4.5", "serialNumber"),
@@ -282,10 +287,20 @@ const TYPES: [(&str, &str); 16] = [
     ("2.5.4.10", "O"),
     ("2.5.4.11", "OU"),
     ("2.5.4.12", "title"),
+    ("2.5.4.13", "description"),
+    ("2.5.4.15", "businessCategory"),
+    ("2.5.4.16", "postalAddress"),
+    ("2.5.4.17", "postalCode"),
+    ("2.5.4.20", "telephoneNumber"),
+    ("2.5.4.41", "name"),
     ("2.5.4.42", "GN"),
     ("2.5.4.43", "initials"),
+    ("2.5.4.44", "generationQualifier"),
     ("2.5.4.46", "dnQualifier"),
+    ("2.5.4.65", "pseudonym"),
     ("1.2.840.113549.1.9.1", "emailAddress"),
+    ("1.2.840.113549.1.9.2", "unstructuredName"),
+    ("1.2.840.113549.1.9.8", "unstructuredAddress"),
     ("0.9.2342.19200300.100.1.25", "DC"),
     ("0.9.2342.19200300.100.1.1", "UID"),
 ];
@@ -300,10 +315,21 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
     }
 }
 
-/// The value's own encoding in hexadecimal digits (RFC 2253 §2.4).
+/// The value's own encoding in hexadecimal digits, with tag and length (RFC 2253 §2.4).
 fn dumped(attribute: &AttributeTypeAndValue<'_>) -> String {
-    let mut text = String::from("#");
-    for byte in attribute.as_slice() {
+    let (value, content) = (attribute.attr_value(), attribute.as_slice());
+    let constructed = u32::from(value.header.is_constructed()) << 5;
+    let tag = value.tag().0 | constructed | u32::from(value.class() as u8) << 6;
+    let mut text = format!("#{tag:02X}");
+    match content.len() {
+        short @ ..0x80 => drop(write!(text, "{short:02X}")),
+        long => {
+            let digits = format!("{long:X}");
+            let bytes = digits.len().div_ceil(2);
+            let _ = write!(text, "{:02X}{long:0width$X}", 0x80 | bytes, width = 2 * bytes);
+        }
+    }
+    for byte in content {
         let _ = write!(text, "{byte:02X}");
     }
     text
@@ -327,4 +353,23 @@ fn escaped(value: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As OpenSSL's `X509_NAME_print_ex` writes it with `XN_FLAG_RFC2253`.
+    #[test]
+    fn a_subject_is_written_backwards_with_what_nobody_knows_in_its_encoding() {
+        let several = "301006 0A0992268993F22C640101 0C027531";
+        let der = format!("302C 311C 3008 0603550403 0C016D {several} 310C 300A 06032A0304 0C03666F6F");
+        let digits: Vec<u8> = der.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let bytes: Vec<u8> = digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect();
+        let (_, parsed) = X509Name::from_der(&bytes).unwrap();
+        assert_eq!(name(&parsed), "1.2.3.4=#0C03666F6F,UID=u1+CN=m");
+    }
 }

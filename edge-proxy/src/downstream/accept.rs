@@ -261,7 +261,7 @@ async fn serve_chosen(
         return Ok(());
     };
     if !chain.guards.is_empty() {
-        let is_let_in = chain.lets_in(&Facts {
+        let denied = chain.why_denied(&Facts {
             peer: peer.ip().to_canonical(),
             source: addresses.client.ip().to_canonical(),
             client: addresses.client.ip().to_canonical(),
@@ -271,8 +271,11 @@ async fn serve_chosen(
             request: None,
             attributes: None,
         });
-        if !is_let_in {
-            debug!(listener = %listener.name, %peer, "connection refused by its rules");
+        if let Some(why) = denied {
+            debug!(listener = %listener.name, %peer, why, "connection refused by its rules");
+            if let Some(log) = &log {
+                tcp::note_refused(worker, &chain, log, why);
+            }
             return Ok(());
         }
     }

@@ -24,10 +24,11 @@ use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Host, HostAddress, HostId};
-use crate::config::listener::{FilterChain, Listener};
+use crate::config::listener::{FilterChain, Listener, Network};
 use crate::config::stream::TcpProxy;
 use crate::connection::settings::successor;
 use crate::downstream::Clients;
+use crate::local::Local;
 use crate::proxy_protocol::Addresses;
 use crate::stats::Counter;
 use crate::transport::Transport;
@@ -196,6 +197,20 @@ struct Backend {
     /// Balancing by load looks at requests; a stream is one.
     request: RequestGuard,
     _open: ConnectionGuard,
+}
+
+/// Writes down why a connection isn't let in, and for which cluster it was.
+pub(super) fn note_refused(worker: &Local, chain: &FilterChain, log: &StreamLog, why: String) {
+    let cluster = match &chain.network {
+        Network::Http(_) => None,
+        Network::Tcp(proxy) | Network::Passthrough(proxy) => proxy.shares.pick(worker.random.next()),
+    };
+    let snapshot = worker.snapshot();
+    let entry = cluster.and_then(|id| snapshot.cluster(id));
+    log.note(|record| {
+        record.upstream.cluster = entry.map(|entry| Arc::clone(&entry.cluster));
+        record.details = why.into();
+    });
 }
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.

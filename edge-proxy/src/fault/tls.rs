@@ -1,8 +1,8 @@
 //! Why TLS with a backend failed, in words that say what to look at.
 //!
 //! What: a reason for each kind of failure, small enough to travel in a [`Fault`](crate::fault::Fault), and a log that
-//! names each reason once a minute for a cluster, however many requests meet it. The client is told the reason; what
-//! exactly was wrong (names, times) is in the log only.
+//! names each reason once a minute for a cluster, however many requests meet it. Access logs tell the reason; what
+//! exactly was wrong (names, times) is in the log only. Clients are told nothing of it, as by Envoy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,14 +31,10 @@ macro_rules! reasons {
                 }
             }
 
-            /// The body of the answer, in the form of Envoy's.
-            pub(crate) fn body(self) -> &'static str {
+            /// Why there is no connection, for logs, in the form of Envoy's.
+            pub(crate) fn transport_failure(self) -> &'static str {
                 match self {
-                    $(Self::$name => concat!(
-                        "upstream connect error or disconnect/reset before headers. reset reason: remote connection \
-                         failure, transport failure reason: TLS_error: ",
-                        $text
-                    ),)*
+                    $(Self::$name => concat!("TLS_error: ", $text),)*
                 }
             }
         }

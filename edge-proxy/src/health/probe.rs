@@ -188,7 +188,7 @@ impl Prober {
         let ok = |fields: &HeaderMap| fields.get("grpc-status").is_some_and(|status| status == "0");
         // A length of four bytes stands behind the byte that says whether the message is compressed.
         let answer = frame.get(5..).map(CheckResponse::decode);
-        let serves = matches!(answer, Some(Ok(CheckResponse { status: SERVING })));
+        let serves = matches!(answer, Some(Ok(CheckResponse { status: SERVING }))) && is_of_grpc(&parts.headers);
         if parts.status == http::StatusCode::OK && serves && ok(&trailers) && frame.first() == Some(&0) {
             return Ok(Passed { degraded: false });
         }
@@ -223,6 +223,13 @@ impl Connection {
             Self::Bytes(_) => std::future::pending().await,
         }
     }
+}
+
+/// Whether an answer says that it is one of gRPC.
+fn is_of_grpc(fields: &HeaderMap) -> bool {
+    let kind = fields.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let rest = kind.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+"))
 }
 
 /// As much of a body as is looked at; the rest is read, so that the connection can be used again.
@@ -379,6 +386,16 @@ fn address(check: &HealthCheck, host: &Host) -> HostAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_of_grpc_says_so() {
+        let says = |kind: &'static str| {
+            let fields = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];
+            is_of_grpc(&fields.into_iter().collect())
+        };
+        assert!(says("application/grpc") && says("application/grpc+proto"));
+        assert!(!says("application/grpc-web") && !says("text/plain") && !is_of_grpc(&HeaderMap::new()));
+    }
 
     #[test]
     fn a_name_that_is_no_host_keeps_no_probe_from_being_sent() {

@@ -429,7 +429,8 @@ fn without_unwanted_port(authority: &str, unwanted: StripPort, own: u16) -> Opti
         return None;
     }
     let host = crate::config::table::without_port(authority);
-    let port: u32 = authority.get(host.len() + 1..)?.parse().ok()?;
+    let port = authority.get(host.len() + 1..).filter(|port| !port.contains('+'))?;
+    let port: u32 = port.parse().ok()?;
     (unwanted == StripPort::Any || port == u32::from(own)).then_some(host)
 }
 

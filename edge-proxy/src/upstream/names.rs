@@ -205,6 +205,8 @@ fn split(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
     let host = without_port(authority);
     let port = match authority.get(host.len()..)? {
         "" => usual_port,
+        // A sign is read as a part of a number.
+        port if port.contains('+') => return None,
         port => port.strip_prefix(':')?.parse().ok()?,
     };
     let is_host = match without_brackets(host) {

@@ -419,8 +419,8 @@ fn tls_to_the_backend_checks_its_name_and_negotiates_the_protocol() {
         assert_eq!(proxy.get("h", "/x").await.text(), "http://h/x");
         let proxy = Proxy::start(with("wrong.internal"));
         let reply = proxy.get("h", "/x").await;
-        let text = "upstream connect error or disconnect/reset before headers. reset reason: remote connection \
-                    failure, transport failure reason: TLS_error: certificate is not valid for the expected name";
+        // Why is in logs: clients are strangers.
+        let text = "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
         assert_eq!((reply.status, reply.text()), (503, text));
     });
 }

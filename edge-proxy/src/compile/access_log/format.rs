@@ -375,11 +375,9 @@ fn plain(name: &str) -> Option<Operator> {
         "HOSTNAME" => Operator::Hostname,
         "TRACE_ID" => Operator::TraceId,
         "SPAN_ID" => Operator::SpanId,
-        // Of connections that this proxy ends for reasons of its own, virtual clusters and handshakes of clients that
-        // never became a request: nothing in this proxy sets them.
-        "CONNECTION_TERMINATION_DETAILS" | "VIRTUAL_CLUSTER_NAME" | "DOWNSTREAM_TRANSPORT_FAILURE_REASON" => {
-            Operator::Nothing
-        }
+        "CONNECTION_TERMINATION_DETAILS" => Operator::Termination,
+        // Of virtual clusters and handshakes of clients that never became a request: nothing in this proxy sets them.
+        "VIRTUAL_CLUSTER_NAME" | "DOWNSTREAM_TRANSPORT_FAILURE_REASON" => Operator::Nothing,
         _ => return None,
     })
 }

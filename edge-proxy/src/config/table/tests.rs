@@ -170,6 +170,7 @@ fn hosts_are_found_exactly_then_by_the_longest_wildcard() {
 #[test]
 fn ports_are_cut_off_hosts_but_not_out_of_addresses() {
     assert_eq!(without_port("example.com:80"), "example.com");
+    assert_eq!(without_port("example.com:a"), "example.com");
     assert_eq!(without_port("[::1]:80"), "[::1]");
     assert_eq!(without_port("[::1]"), "[::1]");
     assert_eq!(without_port("::1"), "::1");

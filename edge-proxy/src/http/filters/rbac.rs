@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::config::access::{AccessRules, Effect, Facts};
+use crate::config::access::{AccessRules, Facts};
 use crate::http::Arrived;
 use crate::http::attributes::Attributes;
 use crate::http::filters::Flow;
@@ -24,13 +24,8 @@ pub(super) fn request(rules: &AccessRules, arrived: &Arrived<'_>) -> Flow {
         return Flow::Continue;
     }
     let answer = Flow::refuse(arrived, StatusCode::FORBIDDEN, "RBAC: access denied", "");
-    arrived.exchange.note(|record| {
-        let name = policy
-            .filter(|_| rules.effect == Effect::Deny)
-            .map_or("none", |policy| &*policy.name);
-        // As Envoy writes it: a log has no blanks in a word.
-        let name = name.replace(char::is_whitespace, "_");
-        record.details = format!("rbac_access_denied_matched_policy[{name}]").into();
-    });
+    arrived
+        .exchange
+        .note(|record| record.details = rules.why_denied(policy).into());
     answer
 }
