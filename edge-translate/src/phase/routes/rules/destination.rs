@@ -231,9 +231,6 @@ fn backend_filter(
         ) if c.kind == RouteKind::Http => {
             let rewrite = filter::rewrite_of(c, rewrite, rule.prefix);
             check_once(own, share, &rewrite)?;
-            if rewrite.path.is_some() && c.n_references > 1 {
-                return unsupported("URLRewrite path modifier is not supported within BackendRef");
-            }
             match rewrite.host {
                 // A proxy tells only whoever is told by a route which host was asked for.
                 Some(host) if c.n_references == 1 => own.host = Some(host),

@@ -415,7 +415,9 @@ fn path_rewrite(
         }
         (PathModifierType::ReplaceFullPath, Some(full), _) => {
             c.admit("replaceFullPath", full, admissible::replacement(full))?;
-            return Some(PathRewrite::Full((&**full).into()));
+            // There is no path without a slash.
+            let full = if full.is_empty() { "/" } else { full };
+            return Some(PathRewrite::Full(full.into()));
         }
         (PathModifierType::ReplacePrefixMatch, Some(_), _) => {
             "ReplaceFullPath cannot be set when rewrite path type is \"ReplacePrefixMatch\"."
