@@ -11,6 +11,12 @@ pub fn is_attached_to(object: &Object, other: &Object) -> bool {
     is_policy_for(object, other) || is_child_of(object, other)
 }
 
+/// Whether an object is a policy that may keep requests away from another, because it names or chooses it. A
+/// BackendTLSPolicy is none: how a backend is spoken to keeps nobody away.
+pub fn guards(policy: &Object, other: &Object) -> bool {
+    is_policy_for(policy, other)
+}
+
 fn is_child_of(object: &Object, other: &Object) -> bool {
     let parents = match object {
         Object::HttpRoute(route) => &*route.spec.parent_refs,
@@ -72,6 +78,7 @@ mod tests {
         let elsewhere = route("b", json!({ "name": "n" }));
         let by_name = policy(json!({ "targetRefs": [{ "kind": "HTTPRoute", "name": "n" }] }));
         assert!(is_attached_to(&by_name, &target) && !is_attached_to(&by_name, &elsewhere));
+        assert!(guards(&by_name, &target) && !guards(&by_name, &elsewhere) && !guards(&target, &gateway));
         assert!(!is_attached_to(&by_name, &gateway));
         let selector = |label: &str| json!({ "kind": "HTTPRoute", "matchLabels": { "a": label } });
         let by_label = |label| policy(json!({ "targetSelectors": [selector(label)] }));

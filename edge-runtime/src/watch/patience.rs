@@ -5,8 +5,9 @@
 //! meant.
 //!
 //! While files change one after another, as in a checkout or where a folder is copied from elsewhere, what is gone from
-//! one of them may come back in another. So what is gone stays until nothing has changed for a while, unless one file
-//! alone changed: a guard that moves is never gone.
+//! one of them may come back in another, and a file that is gone may just be made anew. So what is gone stays until
+//! nothing has changed for a while, unless one file alone changed and is there: a guard that moves is never gone. What
+//! was written together with a removal that waits waits with it, but not as long.
 
 use super::Settling;
 use std::{
@@ -21,6 +22,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// How long nothing must have changed before removals are told, and how long that is waited for at the most.
 const PAUSE: Duration = Duration::from_secs(1);
 const BURST: Duration = Duration::from_secs(10);
+/// How long edits wait, at the most, for what is gone with them: others may never rest.
+const EDIT: Duration = Duration::from_secs(2);
 
 /// Until when files are waited for.
 #[derive(Debug, Default)]
@@ -29,8 +32,10 @@ pub(crate) struct Patience {
     emptied: BTreeMap<PathBuf, Instant>,
     /// Removals that wait.
     removals: Option<Quiet>,
-    /// When a look found something changed last.
-    changed: Option<Instant>,
+    /// Until when edits are held.
+    edits: Option<Instant>,
+    /// Files that have changed just now, or while removals wait, and when they did last.
+    changed: BTreeMap<PathBuf, Instant>,
     /// Whether more events followed when the last ones were looked at.
     is_cut: bool,
 }
@@ -49,10 +54,12 @@ struct Quiet {
 pub(crate) struct Found {
     /// Files that held objects and are empty.
     pub(crate) emptied: BTreeSet<PathBuf>,
-    /// How many files changed.
-    pub(crate) n_changed: usize,
+    /// Files that came, changed or went.
+    pub(crate) changed: BTreeSet<PathBuf>,
     /// Whether something is gone and wasn't told.
     pub(crate) has_removals: bool,
+    /// Whether edits wait together with that.
+    pub(crate) has_edits: bool,
 }
 
 /// The files that are waited for at one look.
@@ -64,6 +71,10 @@ pub(crate) struct Waits {
     pub(crate) empty: BTreeSet<PathBuf>,
     /// What becomes of objects that are gone.
     pub(crate) removals: Removals,
+    /// Files that have changed so shortly before that one edit may go on.
+    pub(crate) busy: BTreeSet<PathBuf>,
+    /// Whether more is known to have happened than was looked at.
+    pub(crate) is_cut: bool,
 }
 
 /// What becomes of objects that are gone.
@@ -72,9 +83,11 @@ pub(crate) enum Removals {
     /// They are told.
     #[default]
     Told,
-    /// They are told if no more than one file has changed.
-    ToldOfOne,
-    /// They stay for now, for they may come back elsewhere.
+    /// They are told if nothing more has changed.
+    ToldInQuiet,
+    /// Edits have waited long enough: what is gone with them is told.
+    ToldWithEdits,
+    /// They stay for now, for they may come back elsewhere, unless the edit of one file says clearly that they are gone.
     Wait,
 }
 
@@ -102,12 +115,12 @@ impl Patience {
         for path in found.emptied {
             self.emptied.entry(path).or_insert(now + LONGEST);
         }
-        if found.n_changed > 0 {
-            self.changed = Some(now);
-        }
+        self.edits = found.has_edits.then(|| self.edits.unwrap_or(now + EDIT));
+        let is_quiet = found.changed.is_empty();
+        self.changed.extend(found.changed.into_iter().map(|path| (path, now)));
         self.removals = match self.removals {
             _ if !found.has_removals => None,
-            Some(waits) if found.n_changed == 0 => Some(waits),
+            Some(waits) if is_quiet => Some(waits),
             waits => {
                 let latest = waits.map_or(now + BURST, |waits| waits.latest);
                 let until = latest.min(now + PAUSE);
@@ -119,19 +132,22 @@ impl Patience {
     /// What a look has to leave alone, and what not any more.
     pub(crate) fn waits(&mut self, now: Instant) -> Waits {
         self.written.retain(|_, until| *until > now);
-        let is_busy = self.changed.is_some_and(|changed| now < changed + PAUSE);
+        if self.removals.is_none() {
+            self.changed.retain(|_, changed| now < *changed + PAUSE);
+        }
         let removals = match self.removals {
-            Some(waits) if waits.until <= now => Removals::Told,
-            Some(_) => Removals::Wait,
-            None if is_busy || self.is_cut => Removals::Wait,
-            None => Removals::ToldOfOne,
+            Some(waits) if waits.latest <= now => Removals::Told,
+            Some(waits) if waits.until <= now => Removals::ToldInQuiet,
+            _ if self.edits.is_some_and(|until| until <= now) => Removals::ToldWithEdits,
+            _ => Removals::Wait,
         };
-        self.is_cut = false;
         let is_over = |(path, until): (&PathBuf, &Instant)| (*until <= now).then(|| path.clone());
         Waits {
             written: self.written.keys().cloned().collect(),
             empty: self.emptied.iter().filter_map(is_over).collect(),
             removals,
+            busy: self.changed.keys().cloned().collect(),
+            is_cut: std::mem::take(&mut self.is_cut),
         }
     }
 
@@ -143,6 +159,7 @@ impl Patience {
             .chain(self.emptied.values())
             .copied()
             .chain(removals)
+            .chain(self.edits)
             .min()
     }
 }
@@ -190,45 +207,68 @@ mod tests {
         patience.note_found(Found::default(), later);
         assert_eq!(patience.next(), None);
     }
-    #[tokio::test]
-    async fn what_is_gone_waits_for_quiet_unless_one_file_alone_changed() {
-        let start = Instant::now();
-        let ms = |n| start + Duration::from_millis(n);
-        let found = |n_changed, has_removals| Found {
-            n_changed,
+
+    fn found(changed: &[&str], has_removals: bool) -> Found {
+        Found {
+            changed: changed.iter().map(PathBuf::from).collect(),
             has_removals,
             ..Found::default()
-        };
-        let mut patience = Patience::default();
-        assert_eq!(patience.waits(start).removals, Removals::ToldOfOne);
-        patience.note_found(found(1, false), start);
-        assert_eq!(
-            patience.waits(ms(500)).removals,
-            Removals::Wait,
-            "something changed just now"
-        );
-        patience.note_found(found(1, true), ms(500));
-        assert_eq!(patience.waits(ms(1400)).removals, Removals::Wait);
-        patience.note_found(found(1, true), ms(1400));
-        assert_eq!(patience.next(), Some(ms(2400)), "from the last change");
-        patience.note_found(found(0, true), ms(2000));
-        assert_eq!(patience.next(), Some(ms(2400)));
-        assert_eq!(patience.waits(ms(2400)).removals, Removals::Told);
-        patience.note_found(found(0, false), ms(2400));
-        assert_eq!(patience.next(), None);
-        assert_eq!(patience.waits(ms(3000)).removals, Removals::ToldOfOne);
-        // Several at once.
-        patience.note_found(found(2, true), ms(3000));
-        for step in 1..=11 {
-            let now = ms(3000 + step * 900);
-            assert_eq!(patience.waits(now).removals, Removals::Wait);
-            patience.note_found(found(1, true), now);
         }
-        assert_eq!(patience.waits(ms(13_000)).removals, Removals::Told, "it never ends");
     }
 
     #[tokio::test]
-    async fn what_goes_on_is_no_quiet() {
+    async fn what_is_gone_waits_for_quiet() {
+        let start = Instant::now();
+        let ms = |n| start + Duration::from_millis(n);
+        let mut patience = Patience::default();
+        assert_eq!(patience.waits(start).removals, Removals::Wait);
+        patience.note_found(found(&["a"], false), start);
+        assert_eq!(patience.waits(ms(500)).busy, ["a".into()].into(), "it changed just now");
+        patience.note_found(found(&["b"], true), ms(500));
+        assert_eq!(patience.waits(ms(1400)).removals, Removals::Wait);
+        patience.note_found(found(&["c"], true), ms(1400));
+        assert_eq!(patience.next(), Some(ms(2400)), "from the last change");
+        patience.note_found(found(&[], true), ms(2000));
+        assert_eq!(patience.next(), Some(ms(2400)));
+        let waits = patience.waits(ms(2400));
+        assert_eq!(waits.removals, Removals::ToldInQuiet);
+        assert_eq!(waits.busy, ["a", "b", "c"].map(PathBuf::from).into(), "all of one edit");
+        patience.note_found(found(&[], false), ms(2400));
+        assert_eq!(patience.next(), None);
+        assert_eq!(patience.waits(ms(3400)).busy, [].into());
+        // It never ends.
+        patience.note_found(found(&["a"], true), ms(3000));
+        for step in 1..=11 {
+            let now = ms(3000 + step * 900);
+            assert_eq!(patience.waits(now).removals, Removals::Wait);
+            patience.note_found(found(&["a"], true), now);
+        }
+        assert_eq!(patience.waits(ms(13_000)).removals, Removals::Told);
+    }
+
+    #[tokio::test]
+    async fn edits_wait_for_what_is_gone_with_them_no_longer_than_they_must() {
+        let start = Instant::now();
+        let ms = |n| start + Duration::from_millis(n);
+        let with_edits = || Found {
+            has_edits: true,
+            ..found(&["a"], true)
+        };
+        let mut patience = Patience::default();
+        for n in [0, 900, 1800] {
+            patience.note_found(with_edits(), ms(n));
+        }
+        assert_eq!(patience.waits(ms(1999)).removals, Removals::Wait);
+        assert_eq!(patience.next(), Some(ms(2000)), "counted from the first");
+        assert_eq!(patience.waits(ms(2000)).removals, Removals::ToldWithEdits);
+        patience.note_found(found(&["a"], true), ms(2000));
+        assert_eq!(patience.next(), Some(ms(3000)));
+        patience.note_found(with_edits(), ms(2900));
+        assert_eq!(patience.next(), Some(ms(3900)), "where nothing else changes");
+    }
+
+    #[tokio::test]
+    async fn what_goes_on_is_told_once() {
         let start = Instant::now();
         let mut long = Settling::new(Timing::default(), start);
         let end = long.due() + Timing::default().longest;
@@ -242,8 +282,8 @@ mod tests {
         );
         let mut patience = Patience::default();
         patience.note(&long, end);
-        assert_eq!(patience.waits(end).removals, Removals::Wait);
+        assert!(patience.waits(end).is_cut);
         patience.note_found(Found::default(), end);
-        assert_eq!(patience.waits(end).removals, Removals::ToldOfOne);
+        assert!(!patience.waits(end).is_cut);
     }
 }

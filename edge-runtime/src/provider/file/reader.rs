@@ -105,15 +105,12 @@ impl Reader {
         self.recall_unlisted(&listing);
         let listed: BTreeSet<PathBuf> = listing.files.keys().cloned().collect();
         self.follow_renames(&listing, &listed);
-        let n_gone = self.remove_vanished(&listing, &listed);
+        let gone = self.remove_vanished(&listing, &listed);
         let (mut waiting, is_partial) = self.read_changed(&listing, waits);
-        waiting.n_changed += n_gone;
-        let changes = match waits.removals {
-            Removals::ToldOfOne if waiting.n_changed > 1 => self.table.take_changes_but_removals(),
-            Removals::Told | Removals::ToldOfOne => self.table.take_changes(),
-            Removals::Wait => self.table.take_changes_but_removals(),
-        };
+        waiting.changed.extend(gone);
+        let changes = self.take_changes(&listing, waits, &waiting.changed);
         waiting.has_removals = self.table.has_removals();
+        waiting.has_edits = self.table.has_edits();
         let regrouped = self.table.take_regrouped();
         self.copies
             .make(&self.table, &regrouped, &Limits::with_kinds(Arc::clone(&self.custom)));
@@ -140,8 +137,30 @@ impl Reader {
         )
     }
 
-    /// Forgets files that are gone, and says how many.
-    fn remove_vanished(&mut self, listing: &Listing, listed: &BTreeSet<PathBuf>) -> usize {
+    /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that file
+    /// alone has changed and is there. What came in the same edit waits with it: it may be meant for a world without
+    /// that.
+    fn take_changes(&mut self, listing: &Listing, waits: &Waits, changed: &BTreeSet<PathBuf>) -> Vec<Change> {
+        if waits.busy.is_empty() {
+            self.table.rest();
+        }
+        let gone = self.table.gone();
+        let from = self.table.left_by(&gone);
+        let is_it = |path: &PathBuf| from.as_deref().is_some_and(|from| from == path);
+        let mut busy = waits.busy.iter().chain(changed);
+        let is_clear = from.as_deref().is_some_and(|from| listing.files.contains_key(from));
+        match waits.removals {
+            _ if gone.is_empty() || (is_clear && !waits.is_cut && busy.all(is_it)) => self.table.take_changes(),
+            Removals::Told => self.table.take_changes(),
+            Removals::ToldInQuiet if changed.is_empty() => self.table.take_changes(),
+            Removals::ToldWithEdits => self.table.take_edits(),
+            Removals::ToldInQuiet | Removals::Wait if self.table.is_torn(&gone) => Vec::new(),
+            Removals::ToldInQuiet | Removals::Wait => self.table.take_changes_but_removals(),
+        }
+    }
+
+    /// Forgets files that are gone, and says which.
+    fn remove_vanished(&mut self, listing: &Listing, listed: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let is_hidden = |path: &PathBuf| listing.unreadable.iter().any(|problem| path.starts_with(problem));
         let mut gone = self.table.vanished(listed);
         gone.retain(|path| !is_hidden(path));
@@ -152,7 +171,7 @@ impl Reader {
             self.unknown.remove(path);
             self.copies.note_gone(path.clone());
         }
-        gone.len()
+        gone
     }
 
     /// Reads files that are others than at the last look. Says what has to be waited for, and whether something
@@ -173,7 +192,7 @@ impl Reader {
                 continue;
             }
             match self.read(path, *stamp) {
-                true => found.n_changed += 1,
+                true => drop(found.changed.insert(path.clone())),
                 false => is_partial = true,
             }
         }

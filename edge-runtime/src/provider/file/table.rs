@@ -5,15 +5,15 @@
 //! * What can't be read changes nothing: objects of a broken document, or of a file that can't be read, stay in force
 //!   in their last good form until the text is whole again or the file is gone ([`entry`]). Of a file that was broken
 //!   before the controller began, that is the form in its copy ([`kept`](super::kept)).
-//! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
+//! * Everything else follows: an object that a whole text doesn't hold any more is gone, at once or when it is sure that
+//!   it hasn't moved ([`burst`]).
 //! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no
 //!   longer held for another.
 
 use crate::state::SourceLocation;
+use burst::Burst;
 use edge_translate::{
-    Change,
     api::{Object, ObjectKey},
-    is_attached_to,
     load::{LoadFinding, Loaded, Severity, in_force_elsewhere},
 };
 use entry::{FileEntry, Form, LoadedEntry};
@@ -23,6 +23,7 @@ use std::{
     sync::Arc,
 };
 
+mod burst;
 mod entry;
 
 pub(super) use entry::Settled;
@@ -44,6 +45,7 @@ pub struct Table {
     /// Objects that went, each with the file that held it last.
     left: BTreeMap<ObjectKey, Arc<Path>>,
     regrouped: Regrouped,
+    burst: Burst,
 }
 
 /// What became of held objects in a look, beside what their own files say.
@@ -53,17 +55,6 @@ pub(super) struct Regrouped {
     pub(super) dropped: BTreeMap<Arc<Path>, BTreeSet<ObjectKey>>,
     /// Files that hold an object of which they have a broken form, each with the files that held it before.
     pub(super) adopted: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
-}
-
-/// What is new since the world was told last.
-#[derive(Default)]
-struct Touched {
-    /// What came or changed.
-    changes: Vec<Change>,
-    /// What is gone of what was told.
-    gone: Vec<ObjectKey>,
-    /// What changed: as it was, and as it is.
-    replaced: Vec<(Object, Object)>,
 }
 
 impl Table {
@@ -126,11 +117,15 @@ impl Table {
             }
             match old.get(key) {
                 Some(before) if before.object == held.object => {}
-                Some(_) => drop(self.touched.insert(key.clone())),
+                Some(_) => {
+                    self.touched.insert(key.clone());
+                    self.burst.note_brought(path);
+                }
                 None => {
                     self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
                     self.touched.insert(key.clone());
                     self.arrived.insert(key.clone());
+                    self.burst.note_brought(path);
                 }
             }
         }
@@ -148,69 +143,6 @@ impl Table {
             self.left.insert(key.clone(), Arc::clone(path));
             self.touched.insert(key);
         }
-    }
-
-    /// What the world must be told since the last call.
-    pub fn take_changes(&mut self) -> Vec<Change> {
-        let Touched { mut changes, gone, .. } = self.take_touched();
-        changes.extend(gone.into_iter().map(|key| self.let_go(key)));
-        changes
-    }
-
-    /// The same without what is gone, which is told by another call unless it is back by then. What something was
-    /// attached to that has left it goes with that: a route must not stay without the policy that guarded it, nor a
-    /// Gateway keep the ports of the one to which its routes have moved.
-    pub fn take_changes_but_removals(&mut self) -> Vec<Change> {
-        let Touched {
-            mut changes,
-            gone,
-            replaced,
-        } = self.take_touched();
-        for key in gone {
-            let is_left = self.published.get(&key).is_some_and(|gone| {
-                let mut replaced = replaced.iter();
-                replaced.any(|(old, new)| is_attached_to(old, gone) && !is_attached_to(new, gone))
-            });
-            match is_left {
-                true => changes.push(self.let_go(key)),
-                false => drop(self.touched.insert(key)),
-            }
-        }
-        changes
-    }
-
-    fn let_go(&mut self, key: ObjectKey) -> Change {
-        self.published.remove(&key);
-        self.left.remove(&key);
-        Change::Remove(key)
-    }
-
-    /// Whether something is gone and wasn't told yet.
-    pub(super) fn has_removals(&self) -> bool {
-        !self.touched.is_empty()
-    }
-
-    fn take_touched(&mut self) -> Touched {
-        self.drop_held();
-        self.adopt_broken();
-        let mut out = Touched::default();
-        for key in std::mem::take(&mut self.touched) {
-            let winner = self.holders.get(&key).and_then(BTreeSet::first);
-            let object = winner
-                .and_then(|path| self.files.get(path)?.objects.get(&key))
-                .map(|held| &held.object);
-            match object {
-                Some(object) if self.published.get(&key) == Some(object) => {}
-                Some(object) => {
-                    out.changes.push(Change::Put(object.clone()));
-                    let before = self.published.insert(key, object.clone());
-                    out.replaced.extend(before.map(|before| (before, object.clone())));
-                }
-                None if self.published.contains_key(&key) => out.gone.push(key),
-                None => drop(self.left.remove(&key)),
-            }
-        }
-        out
     }
 
     /// What is held for a broken file, and has come in another, stands there now.

@@ -380,6 +380,7 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
     let roots = [folder.path().to_owned()];
     let waiting = Waits {
         removals: Removals::Wait,
+        busy: [folder.path().join("b.yaml")].into(),
         ..Waits::default()
     };
     write("a.yaml", &service("guard"));
@@ -389,12 +390,13 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
     // A checkout removes it here, is looked at, and brings it there.
     write("a.yaml", &service("other"));
     let (reader, look) = reader.look(&roots, &waiting);
-    assert!(matches!(&look.changes[..], [Change::Put(_)]), "{:?}", look.changes);
-    write("z.yaml", &service("guard"));
-    let (reader, look) = reader.look(&roots, &Waits::default());
     assert!(look.changes.is_empty(), "{:?}", look.changes);
-    write("z.yaml", &service("third"));
-    let (reader, _) = reader.look(&roots, &waiting);
+    write("z.yaml", &service("guard"));
+    let (reader, look) = reader.look(&roots, &waiting);
+    assert!(matches!(&look.changes[..], [Change::Put(_)]), "{:?}", look.changes);
+    write("z.yaml", "# none\n");
+    let (reader, look) = reader.look(&roots, &waiting);
+    assert!(look.changes.is_empty(), "{:?}", look.changes);
     let (_, look) = reader.look(&roots, &Waits::default());
     assert!(matches!(&look.changes[..], [Change::Remove(_)]), "{:?}", look.changes);
 }

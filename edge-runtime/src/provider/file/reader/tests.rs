@@ -4,6 +4,8 @@ use super::*;
 use edge_translate::Change;
 use std::os::unix::fs::symlink;
 
+mod edits;
+
 fn service(name: &str, port: u16) -> String {
     format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{ports: [{{port: {port}}}]}}\n---\n")
 }

@@ -1,7 +1,10 @@
 //! What follows from edits of files.
 
 use super::*;
-use edge_translate::load::{Limits, Source, load, merge_files};
+use edge_translate::{
+    Change,
+    load::{Limits, Source, load, merge_files},
+};
 
 fn service(name: &str, port: u16) -> String {
     format!(
