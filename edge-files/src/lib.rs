@@ -185,11 +185,18 @@ impl Walk {
         if meta.is_dir() {
             return self.folder(path, meta);
         }
-        if meta.is_file() && (named == Named::ByUser || may_hold_resources(path)) {
+        if named == Named::ByFolder && !may_hold_resources(path) {
+            return Sight::Whole;
+        }
+        if meta.is_file() {
             self.follow_link(path);
             self.listing.files.insert(path.to_owned(), Stamp::of(meta));
-        } else if named == Named::ByUser {
-            self.problem(path, "it is neither a file nor a folder".into());
+        } else {
+            // Reading from a pipe or a device may never end.
+            self.listing.unreadable.insert(path.to_owned());
+            let problem =
+                "it is neither a file nor a folder; what it held stays in force until it is one, or is removed";
+            self.problem(path, problem.into());
         }
         Sight::Whole
     }
@@ -446,6 +453,26 @@ mod tests {
             ["site", "a.yaml"].map(|name| root.join(name)).into()
         );
         assert!(listing.is_partial);
+    }
+
+    #[test]
+    fn what_is_no_file_any_more_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["device.yaml", "device.txt", "named"] {
+            symlink("/dev/null", root.join(name)).unwrap();
+        }
+        fs::write(root.join("a.yaml"), "").unwrap();
+        let listing = list(&[root.to_owned(), root.join("named")]);
+        assert_eq!(names(&listing, root), ["a.yaml"]);
+        let held = ["device.yaml", "named"].map(|name| root.join(name));
+        assert_eq!(listing.unreadable, held.clone().into());
+        for path in held {
+            assert!(
+                listing.problems[&path].contains("neither a file nor a folder"),
+                "{listing:?}"
+            );
+        }
     }
 
     #[test]

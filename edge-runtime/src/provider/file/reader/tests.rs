@@ -207,6 +207,23 @@ fn what_a_link_led_to_stays_until_the_link_is_removed() {
 }
 
 #[test]
+fn what_becomes_a_pipe_or_device_keeps_what_it_held() {
+    let mut rig = Rig::new(Before::Proxies);
+    rig.write("g.yaml", &service("guard", 1));
+    assert_eq!(rig.look(), "guard:1");
+    fs::remove_file(rig.path("g.yaml")).unwrap();
+    symlink("/dev/zero", rig.path("g.yaml")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(rig.look(), "guard:1");
+        let told = &rig.look_found().findings[0].message;
+        assert!(told.contains("neither a file nor a folder"), "{told}");
+        rig.begin();
+    }
+    fs::remove_file(rig.path("g.yaml")).unwrap();
+    assert_eq!(rig.look(), "");
+}
+
+#[test]
 fn a_broken_file_leaves_all_known_unless_it_may_hold_what_is_served() {
     let coverage = |rig: &mut Rig| {
         rig.look();
