@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 70] = [
+const EXPECTED: [(&str, &str); 72] = [
     ("telemetry/access-log-json-empty", "json field needs to be set"),
     ("backend-traffic/unreadable", "requestTimeout: expected string"),
     ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
@@ -122,9 +122,11 @@ const EXPECTED: [(&str, &str); 70] = [
     ("security/cors-invalid", "allowOrigins"),
     ("security/ext-auth-invalid", "statusOnError"),
     ("security/ext-auth-merge", "one of grpc or http must be specified"),
+    ("security/ext-auth-merge-lent", "one of grpc or http must be specified"),
     ("security/jwt-invalid", "optional and failOpen cannot both be set"),
     ("security/oidc-invalid", "sameSite: Unsupported value"),
     ("security/oidc-merge", "oidc.provider: Required value"),
+    ("security/oidc-merge-lent", "oidc.provider.issuer: Required value"),
     ("security/own-home", "field not declared in schema"),
     ("security/places-files", "cityDbSource.local.path in body should match"),
     ("security/places-invalid", "clientIPGeoLocations"),

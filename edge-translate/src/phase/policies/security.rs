@@ -43,6 +43,7 @@ mod ext_auth;
 mod fetching;
 mod geoip;
 mod key_set;
+mod lent;
 mod oidc;
 pub(crate) mod signing;
 mod tokens;
@@ -124,7 +125,13 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     let Some((how, parent)) = merge::over(&own.merge, parent) else {
         return Some(own.settled.clone());
     };
-    let (both, owner) = merged(KIND, object(reader, policy)?, object(reader, parent)?, how);
+    let (above, below) = (object(reader, policy)?, object(reader, parent)?);
+    let (both, owner) = merged(KIND, above, below, how);
+    let mut problems = Problems::default();
+    lent::check(reader, &above.metadata.namespace, &homed(below), &both, &mut problems);
+    if !problems.is_empty() {
+        return Some(Err(Unsettled::Invalid(problems.joined())));
+    }
     Some(settle(reader, &owner, &Value::Null, &both).0)
 }
 

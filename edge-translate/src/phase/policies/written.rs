@@ -21,6 +21,9 @@ const REFERENCES: [&str; 9] = [
 /// Fields whose values are handed on as they are.
 const FREE: [&str; 2] = ["config", "filterContext"];
 
+/// Where a reference says in which namespace it was written.
+pub(super) const HOME: &str = "~home";
+
 /// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads
 /// to the same object and needs the same permission wherever it is merged into.
 pub(super) fn homed(policy: &Generic) -> Map<String, Value> {
@@ -87,7 +90,7 @@ fn settle(value: &mut Value, home: &str) {
                     };
                     let references = references.iter_mut().filter_map(Value::as_object_mut);
                     references.for_each(|fields| {
-                        fields.insert("~home".to_owned(), home.into());
+                        fields.insert(HOME.to_owned(), home.into());
                     });
                 }
                 settle(value, home);

@@ -24,7 +24,7 @@ use edge_ir::{
 };
 use std::sync::Arc;
 
-const AREA: &str = "ExtAuth";
+pub(super) const AREA: &str = "ExtAuth";
 /// Longest wait for an answer where nothing is said.
 const TIMEOUT: Timeout = Timeout(10_000);
 /// Status of a request that nobody decides about where nothing is said.
