@@ -144,8 +144,8 @@ pub struct FleetState {
     pub last_infra: Option<Arc<Infra>>,
     /// Where its objects are by rule, while that isn't known either.
     pub home: Option<Home>,
-    /// The fleet that its Gateway may be part of instead, while nobody can tell.
-    pub perhaps_shared: Option<FleetKey>,
+    /// Fleets that its Gateways may have instead, while nobody can tell.
+    pub alternatives: Vec<FleetKey>,
 }
 
 /// What is known about every fleet's infrastructure.

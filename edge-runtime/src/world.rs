@@ -436,16 +436,16 @@ impl World {
                 Some(_) => None,
                 None => self.translator.settings().home(key),
             };
-            let perhaps_shared = match infra {
-                Some(_) => None,
-                None => self.translator.perhaps_shared(key),
+            let alternatives = match infra {
+                Some(_) => Vec::new(),
+                None => self.translator.alternatives(key),
             };
             let state = FleetState {
                 snapshot: Arc::clone(&lowered.snapshot),
                 infra,
                 last_infra: lowered.infra.clone(),
                 home,
-                perhaps_shared,
+                alternatives,
             };
             (key.clone(), state)
         });

@@ -8,14 +8,14 @@ use crate::{
     api::{Kind, Object, ObjectKey},
     change::Change,
     fact::Answers,
-    name::Id,
+    name::{FleetId, Id},
     phase,
     settings::Settings,
     status::Status,
     translation::Translation,
     world::World,
 };
-use edge_ir::{Executor, InPlace};
+use edge_ir::{Executor, FleetKey, InPlace};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -206,6 +206,13 @@ impl Translator {
     /// An object that is in force.
     pub fn object(&self, key: &ObjectKey) -> Option<&Object> {
         self.world.object(key.kind, self.world.id(&key.namespace, &key.name))
+    }
+
+    /// The Gateways that a fleet is of, sorted.
+    pub fn members(&self, fleet: &FleetKey) -> BTreeSet<ObjectKey> {
+        let fleet = FleetId(self.world.id("", fleet.as_str()).name);
+        let gateways = self.index.members(fleet).iter();
+        gateways.map(|id| self.world.object_key(Kind::Gateway, *id)).collect()
     }
 
     /// How many values and inputs are remembered; grows and shrinks with the world.

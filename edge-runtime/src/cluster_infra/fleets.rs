@@ -98,13 +98,13 @@ impl Fleets {
             let known = before.fleets.get(*key);
             !known.is_some_and(|known| {
                 let [was, is] = [known, fleet].map(|fleet| infra_of(fleet).map(Arc::as_ptr));
-                was == is && known.perhaps_shared == fleet.perhaps_shared
+                was == is && known.alternatives == fleet.alternatives
             })
         };
         let others = now.fleets.iter().filter(is_other).map(|(key, _)| key);
         let gone = before.fleets.keys().filter(|key| !now.fleets.contains_key(*key));
         // What may have been somebody's fleet isn't any more.
-        let held = before.fleets.values().filter_map(|fleet| fleet.perhaps_shared.as_ref());
+        let held = before.fleets.values().flat_map(|fleet| &fleet.alternatives);
         let changed: Vec<&FleetKey> = others.chain(gone).chain(held).collect();
         let may_concern_others = |key: &FleetKey| [&before, &now].iter().any(|state| may_share(state.fleets.get(key)));
         match changed.iter().any(|key| may_concern_others(key)) {
@@ -212,7 +212,7 @@ impl Fleets {
                 Some(infra) => Some(infra),
                 None => return self.leave(key, fleet, &view),
             },
-            (None, None) if self.is_perhaps_shared(key) => match self.known(key) {
+            (None, None) if self.is_alternative(key) => match self.known(key) {
                 Some(infra) => Some(infra),
                 None => return,
             },
@@ -245,8 +245,8 @@ impl Fleets {
     /// Nobody knows what is wanted of a fleet: it stays as it is, and what it looks like is said. Where that isn't
     /// known either, what was said before stays.
     fn leave(&self, key: &FleetKey, fleet: &FleetState, view: &View) {
-        let shared = fleet.perhaps_shared.as_ref();
-        if view.is_empty() && shared.is_some_and(|shared| self.views.contains_key(shared)) {
+        let mut alternatives = fleet.alternatives.iter();
+        if view.is_empty() && alternatives.any(|other| self.views.contains_key(other)) {
             return;
         }
         let home = fleet.home.as_ref();
@@ -289,9 +289,9 @@ impl Fleets {
     }
 
     /// Whether a fleet may be wanted by Gateways, which nobody can tell at the moment.
-    fn is_perhaps_shared(&self, key: &FleetKey) -> bool {
+    fn is_alternative(&self, key: &FleetKey) -> bool {
         let mut fleets = self.state.iter().flat_map(|state| state.fleets.values());
-        fleets.any(|fleet| fleet.perhaps_shared.as_ref() == Some(key))
+        fleets.any(|fleet| fleet.alternatives.contains(key))
     }
 
     /// What was wanted of a fleet last, as far as this replica knows since it leads.

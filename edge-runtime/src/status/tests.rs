@@ -57,7 +57,7 @@ fn published() -> Published {
         infra: Some(Arc::new(infra)),
         last_infra: None,
         home: None,
-        perhaps_shared: None,
+        alternatives: Vec::new(),
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),

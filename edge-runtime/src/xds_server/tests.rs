@@ -73,7 +73,7 @@ fn serving(snapshot: Snapshot) -> Arc<Published> {
         infra: None,
         last_infra: Some(Arc::new(infra)),
         home: None,
-        perhaps_shared: None,
+        alternatives: Vec::new(),
     };
     Arc::new(Published {
         fleets: [("ns/gw".into(), state)].into(),
@@ -352,7 +352,7 @@ fn world(path: &str) -> Arc<Published> {
         infra: Some(Arc::clone(&translation.infra[key])),
         last_infra: Some(Arc::clone(&translation.infra[key])),
         home: None,
-        perhaps_shared: None,
+        alternatives: Vec::new(),
     };
     Arc::new(Published {
         fleets: [(key.clone(), state)].into(),

@@ -49,7 +49,7 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
             infra: infra.cloned(),
             last_infra: None,
             home: None,
-            perhaps_shared: None,
+            alternatives: Vec::new(),
         };
         (FleetKey::new(*key), state)
     };
@@ -357,7 +357,7 @@ async fn a_fleet_that_gateways_may_share_stays_while_nobody_can_tell() {
         }
         let mut state = Published::clone(&published(&[("ns/a", None)]).unwrap());
         for fleet in state.fleets.values_mut() {
-            fleet.perhaps_shared = Some("class".into());
+            fleet.alternatives = vec!["class".into()];
         }
         fleets.publish(Some(Arc::new(state)));
         let is_wanted = |fleets: &Fleets| {
@@ -372,6 +372,33 @@ async fn a_fleet_that_gateways_may_share_stays_while_nobody_can_tell() {
         fleets.publish(published(&[("ns/a", Some(&own))]));
         assert_eq!(is_wanted(&fleets), Some(false), "it goes");
     }
+}
+
+/// The EdgeProxy of a class says that its Gateways share a fleet, and can't be used: their own stay, and nothing is said
+/// of the one that isn't made.
+#[tokio::test]
+async fn fleets_of_gateways_stay_while_the_one_that_they_shall_share_cant_be_made() {
+    let (mut fleets, own, other) = (fleets(), infra("ns/a"), infra("ns/b"));
+    fleets.hear(seen("a", "ns/a", &json!({})));
+    fleets.hear(seen("b", "ns/b", &json!({})));
+    fleets.publish(published(&[("ns/a", Some(&own)), ("ns/b", Some(&other))]));
+    let mut state = Published::clone(&published(&[("class", None)]).unwrap());
+    for fleet in state.fleets.values_mut() {
+        fleet.alternatives = vec!["ns/a".into()];
+    }
+    fleets.publish(Some(Arc::new(state)));
+    let is_wanted = |fleets: &Fleets, key: &str| {
+        let running = fleets.running.get(&FleetKey::new(key));
+        running.map(|running| running.work.borrow().wanted.is_some())
+    };
+    assert_eq!(is_wanted(&fleets, "ns/a"), Some(true));
+    assert_eq!(is_wanted(&fleets, "ns/b"), Some(false), "its Gateway has gone");
+    let told = fleets.outputs.reports.borrow().clone().unwrap();
+    assert!(!told.contains_key(&FleetKey::new("class")), "{told:?}");
+    // It is made after all.
+    let shared = infra("class");
+    fleets.publish(published(&[("class", Some(&shared))]));
+    assert_eq!(is_wanted(&fleets, "ns/a"), Some(false), "it goes");
 }
 
 /// Which tasks have been given other work since the last call.

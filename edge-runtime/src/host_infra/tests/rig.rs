@@ -244,7 +244,7 @@ impl Rig {
                     infra: Some(infra),
                     last_infra: None,
                     home: None,
-                    perhaps_shared: None,
+                    alternatives: Vec::new(),
                 },
             )
         };

@@ -10,7 +10,7 @@ use crate::{
     name::{FleetId, Id, Sym},
     settings::Platform,
 };
-use edge_ir::PortProtocol;
+use edge_ir::{Placement, PortProtocol};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The judgement on a Gateway.
@@ -70,12 +70,12 @@ pub(crate) enum Merge {
 }
 
 impl Merge {
-    /// What an EdgeProxy of a class asks for.
-    pub(crate) fn of(proxy: Option<&Arc<EdgeProxy>>) -> Self {
-        if proxy.is_some_and(|p| p.spec.merge_gateways) {
-            Self::Class
-        } else {
-            Self::Own
+    /// What an EdgeProxy of a class asks for. Where fleets are in the namespace of their Gateway none can be shared: one
+    /// that asks for it is refused, and changes nothing of those that there are.
+    pub(crate) fn of(proxy: Option<&Arc<EdgeProxy>>, placement: Placement) -> Self {
+        match placement {
+            Placement::Controller if proxy.is_some_and(|p| p.spec.merge_gateways) => Self::Class,
+            Placement::Controller | Placement::Gateway => Self::Own,
         }
     }
 }
@@ -138,18 +138,19 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
     let Some(class) = reader.class(class_name) else {
         return Some(Gateway::Foreign);
     };
-    let (class_proxy, merge, class_problem) = match &**class {
+    let (class_proxy, class_problem) = match &**class {
         Class::Foreign => return Some(Gateway::Foreign),
-        Class::Accepted { proxy } => (proxy.clone(), Merge::of(proxy.as_ref()), None),
+        Class::Accepted { proxy } => (proxy.clone(), None),
         Class::Refused { error, proxy } => {
             let class = &gateway.spec.gateway_class_name;
             let problem = GatewayProblem {
                 of: ProblemOf::Class,
                 ..invalid_parameters(format!("GatewayClass {class} is not accepted: {error}"))
             };
-            (proxy.clone(), Merge::of(proxy.as_ref()), Some(problem))
+            (proxy.clone(), Some(problem))
         }
     };
+    let merge = Merge::of(class_proxy.as_ref(), reader.settings().placement);
     let fleet = FleetId(match merge {
         Merge::Class => class_name,
         Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),

@@ -38,9 +38,27 @@ impl Settings {
 }
 
 impl Translator {
+    /// Fleets that the Gateways of this one may have instead, of which nobody can tell that they aren't wanted. `key`: a
+    /// fleet whose infrastructure can't be told.
+    pub fn alternatives(&self, key: &FleetKey) -> Vec<FleetKey> {
+        match key.as_str().contains('/') {
+            true => self.perhaps_shared(key).into_iter().collect(),
+            false => self.perhaps_own(key),
+        }
+    }
+
+    /// The fleets that Gateways have of their own unless the EdgeProxy of their class is in force, by which they share
+    /// one.
+    fn perhaps_own(&self, key: &FleetKey) -> Vec<FleetKey> {
+        let gateways = self.members(key).into_iter();
+        gateways
+            .map(|gateway| FleetKey::new(format!("{}/{}", gateway.namespace, gateway.name)))
+            .collect()
+    }
+
     /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there
-    /// to be asked: while it is away nobody can tell that this fleet isn't wanted. `key`: the Gateway's own fleet.
-    pub fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
+    /// to be asked. `key`: the Gateway's own fleet.
+    fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
         let (namespace, name) = key.as_str().split_once('/')?;
         let Object::Gateway(gateway) = self.object(&ObjectKey::new(Kind::Gateway, namespace, name))? else {
             return None;
@@ -88,10 +106,12 @@ spec: { mergeGateways: true }
         let mut answers = Vec::new();
         for loaded in load(&source, &Limits::default()).objects {
             translator.apply(Change::Put(loaded.object));
-            answers.push(translator.perhaps_shared(&"ns/gw".into()));
+            answers.push(translator.alternatives(&"ns/gw".into()));
         }
-        assert_eq!(answers, [None, Some("edge".into()), None]);
-        assert_eq!(translator.perhaps_shared(&"edge".into()), None);
+        assert_eq!(answers, [vec![], vec!["edge".into()], vec![]]);
+        translator.translate();
+        assert_eq!(translator.alternatives(&"edge".into()), ["ns/gw".into()]);
+        assert_eq!(translator.alternatives(&"other".into()), []);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn of_class(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy, class: Sym) -
     let name = &policy.spec.target_ref.name;
     let merge = match reader.class(class).map(|class| &**class) {
         Some(Class::Foreign) => return Verdict::Elsewhere,
-        Some(ours) => Merge::of(ours.proxy()),
+        Some(ours) => Merge::of(ours.proxy(), reader.settings().placement),
         None => {
             let message = format!(
                 "TargetRef.Group:{GROUP} TargetRef.Kind:GatewayClass TargetRef.Namespace:{} TargetRef.Name:{name} \
