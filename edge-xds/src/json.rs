@@ -155,7 +155,7 @@ impl Codec {
     }
 
     /// An encoded message of a type, given by full name or type URL, from JSON. A top-level `@type` is allowed and
-    /// must then agree. Equal values give equal bytes.
+    /// must then agree. A field that is written by both of its names is an error. Equal values give equal bytes.
     pub fn bytes_from_json(&self, name: &str, mut value: Value) -> Result<Vec<u8>, JsonError> {
         let descriptor = self.descriptor(name)?;
         if let Some(found) = value.as_object_mut().and_then(|fields| fields.remove("@type")) {
@@ -169,6 +169,9 @@ impl Codec {
                     message,
                 });
             }
+        }
+        if let Some(error) = value::twice_named(&self.pool, &descriptor, &value) {
+            return Err(error);
         }
         match read(&descriptor, &value) {
             Ok(message) => canonical::sort_maps(&self.pool, &descriptor, &message.encode_to_vec()).map_err(|error| {

@@ -72,6 +72,34 @@ fn proto_names_are_written_on_demand_and_read_as_well() {
 }
 
 #[test]
+fn a_field_is_written_by_one_of_its_names() {
+    let manager =
+        "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+    let within = |typed: serde_json::Value| json!({"filterChains": [{"filters": [{"typed_config": typed}]}]});
+    for (twice, path) in [
+        (json!({"bind_to_port": true, "bindToPort": false}), "."),
+        (
+            json!({"filter_chains": [{}, {"filterChainMatch": {"serverNames": [], "server_names": []}}]}),
+            "filter_chains[1].filterChainMatch",
+        ),
+        (
+            within(json!({"@type": manager, "stat_prefix": "a", "statPrefix": "b"})),
+            "filterChains[0].filters[0].typed_config",
+        ),
+        (
+            json!({"metadata": {"typed_filter_metadata": {"x": {"@type": manager, "statPrefix": "a", "stat_prefix": "a"}}}}),
+            "metadata.typed_filter_metadata.x",
+        ),
+    ] {
+        let message = message_at(from_json::<Listener>(twice).unwrap_err(), path);
+        assert!(message.ends_with("name the same field"), "{message}");
+    }
+    // Keys of a message of its own form are no names of fields.
+    let free = json!({"metadata": {"filter_metadata": {"x": {"bind_to_port": 1, "bindToPort": 2}}}});
+    assert!(from_json::<Listener>(free).is_ok());
+}
+
+#[test]
 fn an_unknown_field_is_refused_with_its_path() {
     let error = from_json::<Listener>(json!({"filter_chains": [{"filter": []}]})).unwrap_err();
     assert!(message_at(error, "filter_chains[0]").contains("'filter'"));

@@ -1,9 +1,10 @@
 //! JSON values and the types they name by `@type`.
 
 use super::{JsonError, full_name, read};
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Adds the full names of all types that a value names by `@type`, in its order.
 pub(crate) fn collect_types(value: &Value, names: &mut Vec<String>) {
@@ -96,6 +97,85 @@ fn join(outer: &str, inner: &str) -> String {
         ("", inner) => inner.to_owned(),
         (outer, ".") => outer.to_owned(),
         (outer, inner) => format!("{outer}.{inner}"),
+    }
+}
+
+/// Where a value names a field twice, by both of its names: nobody can tell which is meant.
+pub(super) fn twice_named(pool: &DescriptorPool, of: &MessageDescriptor, value: &Value) -> Option<JsonError> {
+    let mut path = String::new();
+    twice_named_in(pool, of, value, &mut path)
+}
+
+fn twice_named_in(
+    pool: &DescriptorPool,
+    of: &MessageDescriptor,
+    value: &Value,
+    path: &mut String,
+) -> Option<JsonError> {
+    let fields = value.as_object()?;
+    let inner = match of.full_name() {
+        "google.protobuf.Any" => Some(pool.get_message_by_name(full_name(fields.get("@type")?.as_str()?))?),
+        _ => None,
+    };
+    let of = inner.as_ref().unwrap_or(of);
+    if of.full_name().starts_with("google.protobuf.") {
+        // Of a form of their own.
+        return None;
+    }
+    let mut named = BTreeMap::new();
+    for (key, value) in fields {
+        let Some(field) = of.get_field_by_name(key).or_else(|| of.get_field_by_json_name(key)) else {
+            continue;
+        };
+        if let Some(other) = named.insert(field.number(), key) {
+            return Some(JsonError::Field {
+                path: join(path, "."),
+                message: format!("`{other}` and `{key}` name the same field"),
+            });
+        }
+        let length = path.len();
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(key);
+        if let Some(error) = twice_named_below(pool, &field, value, path) {
+            return Some(error);
+        }
+        path.truncate(length);
+    }
+    None
+}
+
+/// The same in what a field holds: a message, a list or a map of them.
+fn twice_named_below(
+    pool: &DescriptorPool,
+    field: &FieldDescriptor,
+    value: &Value,
+    path: &mut String,
+) -> Option<JsonError> {
+    let Kind::Message(message) = field.kind() else {
+        return None;
+    };
+    let length = path.len();
+    let mut below = |of: &MessageDescriptor, value: &Value, step: String| {
+        path.push_str(&step);
+        let found = twice_named_in(pool, of, value, path);
+        path.truncate(length);
+        found
+    };
+    match value {
+        Value::Object(entries) if field.is_map() => {
+            let Kind::Message(message) = message.map_entry_value_field().kind() else {
+                return None;
+            };
+            let mut entries = entries.iter();
+            entries.find_map(|(key, value)| below(&message, value, format!(".{key}")))
+        }
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(n, value)| below(&message, value, format!("[{n}]")))
+        }
+        value => below(&message, value, String::new()),
     }
 }
 

@@ -243,6 +243,22 @@ fn nothing_of_a_secret_is_told() {
 }
 
 #[test]
+fn a_field_by_its_other_name_is_the_same_field() {
+    let add = |path: &str| patch(CLUSTER, "c", "add", path, Some("\"1s\""));
+    let mut lowering = Lowering::new();
+    let patched = lowering.lower(&fleet(vec![add("/connectTimeout"), add("/cleanupInterval")]));
+    let told = problems(&lowering);
+    assert!(told.len() == 1, "{told:?}");
+    assert!(
+        told[0].contains("`connectTimeout` and `connect_timeout` name the same field"),
+        "{told:?}"
+    );
+    let cluster = read(&patched, ResourceType::Cluster, "c");
+    assert_ne!(cluster["connect_timeout"], "1s");
+    assert_eq!(cluster["cleanup_interval"], "1s");
+}
+
+#[test]
 fn equal_patches_give_equal_bytes() {
     let labels: Vec<String> = (0..20)
         .map(|i| format!(r#""key-{i}": {{"a{i}": 1, "b": {{"c": 2, "d": 3}}}}"#))
