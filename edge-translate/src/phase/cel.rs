@@ -1,8 +1,9 @@
 //! Expressions in CEL over attributes of requests, as access logs and rules of access have them.
 //!
 //! A proxy refuses a whole listener, or a table of routes, for one that it can't read or for a function that it doesn't
-//! know. What an attribute is called is no matter to it: an unknown one is never there. It runs no loops, so that the
-//! macros over lists are refused, and takes regular expressions up to a small size only.
+//! know. Of an attribute that it doesn't know it says nothing: that is never there, and what is no condition is never
+//! met, so that a rule would be without effect. Both are refused here. Proxies run no loops, so that the macros over
+//! lists are refused, and take regular expressions up to a small size only.
 
 use cel::{
     Program,
@@ -11,6 +12,8 @@ use cel::{
 use edge_ir::{Call, Expression};
 use std::sync::Arc;
 
+mod attributes;
+mod conditions;
 mod functions;
 mod regex_size;
 
@@ -43,10 +46,12 @@ pub(crate) fn read(expression: &str, texts: Texts) -> Result<Expression, String>
         return Err(format!("a CEL expression may have at most {LONGEST} bytes"));
     }
     let program = Program::compile(expression).map_err(|_| fails(""))?;
-    let reading = Reading { texts };
-    reading
-        .part(&program.expression().expr, DEEPEST)
-        .map_err(|why| fails(&why))
+    let (reading, tree) = (Reading { texts }, &program.expression().expr);
+    let read = reading.part(tree, DEEPEST).map_err(|why| fails(&why))?;
+    match conditions::is_condition(tree) {
+        true => Ok(read),
+        false => Err(fails("it is neither true nor false")),
+    }
 }
 
 struct Reading {
@@ -61,8 +66,12 @@ impl Reading {
         let boxed = |of: &Expr| self.part(of, depth).map(Box::new);
         Ok(match expression {
             Expr::Literal(literal) => constant(literal),
-            Expr::Ident(name) => Expression::Name(name.as_str().into()),
+            Expr::Ident(name) => {
+                attributes::check_name(name)?;
+                Expression::Name(name.as_str().into())
+            }
             Expr::Select(select) => {
+                attributes::check_selected(select)?;
                 let (of, field) = (boxed(&select.operand.expr)?, select.field.as_str().into());
                 match select.test {
                     true => Expression::Has(of, field),
@@ -88,10 +97,11 @@ impl Reading {
     fn call(&self, call: &CallExpr, depth: usize) -> Result<Expression, String> {
         let function = call.func_name.as_str();
         functions::check(function, call.target.is_some(), call.args.len(), self.texts)?;
+        attributes::check_called_up(call)?;
         if function == "matches"
-            && let Some(Expr::Literal(LiteralValue::String(pattern))) = call.args.last().map(|last| &last.expr)
+            && let Some(pattern) = call.args.last().and_then(|last| text_of(&last.expr))
         {
-            regex_size::check(pattern.inner())?;
+            regex_size::check(pattern)?;
         }
         let on = call.target.as_ref().map(|on| self.part(&on.expr, depth).map(Box::new));
         let arguments = call.args.iter().map(|argument| self.part(&argument.expr, depth));
@@ -116,6 +126,14 @@ impl Reading {
 }
 
 const OPTIONAL: &str = "proxies know no optional values";
+
+/// A constant text.
+fn text_of(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
 
 fn constant(literal: &LiteralValue) -> Expression {
     match literal {
@@ -162,6 +180,60 @@ mod tests {
             "request.path.matches('[a-z]{50}[0-9]{50}')",
         ] {
             assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_those_that_proxies_know() {
+        for good in [
+            "request['path'] == '/' && request.headers['anything'] != ''",
+            "metadata.filter_metadata['one']['two'] == 'x' || 'x' in filter_state",
+            "xds.route_metadata.filter_metadata['a'].b == 'c' && upstream.port == 80u",
+            "type(request.headers['a']) == string || type(request.time) == google.protobuf.Timestamp",
+            "has(connection.sha256_peer_certificate_digest)",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for (bad, name) in [
+            ("requst.headers['a'] == 'b'", "requst"),
+            ("request.header['a'] == 'b'", "request.header"),
+            ("request['heads']['a'] == 'b'", "request.heads"),
+            ("has(source.ip)", "source.ip"),
+            ("headers['a'] == 'b'", "headers"),
+        ] {
+            let why = format!("{name} is no attribute that proxies know");
+            assert_eq!(check(bad), Err(format!("invalid CEL expression: {bad}: {why}")));
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused() {
+        for good in [
+            "true",
+            "connection.mtls",
+            "!has(request.referer)",
+            "metadata.filter_metadata['jwt']['is_admin']",
+            "request.path == '/' ? connection.mtls : false",
+            "bool(request.headers['x'])",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "request.headers['x']",
+            "request.headers.x",
+            "request['headers'][request.path]",
+            "request.path",
+            "request",
+            "1",
+            "'true'",
+            "size(request.path) - 1",
+            "request.path == '/' && request.headers['x']",
+            "!request.path",
+            "request.path == '/' ? 'a' : 'b'",
+            "[true]",
+        ] {
+            let why = format!("invalid CEL expression: {bad}: it is neither true nor false");
+            assert_eq!(check(bad), Err(why));
         }
     }
 
