@@ -64,9 +64,12 @@ pub(super) fn context(tls: &DownstreamTls) -> DownstreamTlsContext {
     }
 }
 
-/// Which certificates of clients are trusted. One that isn't asked to be is taken all the same.
+/// Which certificates of clients are trusted. One that isn't asked to be is taken all the same, but for its hash: Envoy
+/// compares none where it accepts what is untrusted, and verifies no chain where there are no authorities.
 fn validation(clients: &ClientValidation) -> ValidationContextType {
+    let is_pinned = !(clients.key_hashes.is_empty() && clients.certificate_hashes.is_empty());
     let check = match clients.certificates {
+        ClientCertificates::Required if is_pinned => TrustChainVerification::VerifyTrustChain,
         ClientCertificates::Verified | ClientCertificates::VerifiedIfGiven => TrustChainVerification::VerifyTrustChain,
         ClientCertificates::Required | ClientCertificates::Requested => TrustChainVerification::AcceptUntrusted,
     };

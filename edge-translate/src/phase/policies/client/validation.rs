@@ -52,6 +52,9 @@ pub(super) fn trust(
             ),
         }
     }
+    if !verifies {
+        check_unverified(context, &certificates, problems);
+    }
     let names = context.subject_alt_names.as_deref().map(|list| names(list, problems));
     let names = names.unwrap_or_default();
     if !names.is_empty() && context.ca_certificate_refs.is_empty() {
@@ -78,6 +81,37 @@ pub(super) fn trust(
         }),
         authorities,
     }))
+}
+
+/// What is asked of certificates that nobody verifies would let everybody in. Hashes tell for themselves which they are,
+/// where one has to be there and no authorities are asked.
+fn check_unverified(context: &ClientValidationContext, mode: &ClientCertificates, problems: &mut Problems) {
+    let mut only_verified = |what: &str| {
+        problems.add(
+            AREA,
+            format_args!("{what} can only be set when mode is VerifyIfGiven or RequireAndVerify"),
+        );
+    };
+    if context.subject_alt_names.is_some() {
+        only_verified("subjectAltNames");
+    }
+    if context.crl.is_some() {
+        only_verified("crl");
+    }
+    let is_pinned = *mode == ClientCertificates::Required && context.ca_certificate_refs.is_empty();
+    let hashes = [
+        ("certificateHashes", context.certificate_hashes.is_empty()),
+        ("spkiHashes", context.spki_hashes.is_empty()),
+    ];
+    for (field, _) in hashes.into_iter().filter(|(_, is_empty)| !is_empty && !is_pinned) {
+        problems.add(
+            AREA,
+            format_args!(
+                "{field} can only be set when mode is VerifyIfGiven or RequireAndVerify, or RequireAny without \
+                 caCertificateRefs"
+            ),
+        );
+    }
 }
 
 /// The older form counts where the newer one is absent.
