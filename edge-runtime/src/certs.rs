@@ -18,12 +18,14 @@ mod secrets;
 mod set;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 pub use fleet::{FLEET, FleetIdentity, ensure_fleet};
 pub use folder::ensure;
 pub use reload::ServerTls;
 pub use secrets::{Installation, Webhook, ensure_secrets, trust_webhook};
 pub use set::{Existing, Outcome};
+pub use upkeep::Upkeep;
 
 /// The authority that signs the others. Its key stays in its folder or Secret, which nothing mounts.
 pub const AUTHORITY: &str = "edge-gateway-ca";

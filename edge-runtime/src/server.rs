@@ -119,7 +119,7 @@ enum Running {
 
 /// What a mode tried before anything runs.
 enum Prepared {
-    Standalone(standalone::Prepared),
+    Standalone(Box<standalone::Prepared>),
     Cluster(Box<cluster::Prepared>),
 }
 
@@ -127,7 +127,9 @@ impl Prepared {
     /// Tries what can fail and needs no socket.
     async fn new(config: &Config) -> Result<Self, Error> {
         Ok(match &config.mode {
-            Mode::Standalone(standalone) => Self::Standalone(standalone::Prepared::new(config, standalone.clone())?),
+            Mode::Standalone(standalone) => {
+                Self::Standalone(Box::new(standalone::Prepared::new(config, standalone.clone())?))
+            }
             Mode::Cluster(cluster) => Self::Cluster(Box::new(cluster::Prepared::new(Cluster::clone(cluster)).await?)),
         })
     }
@@ -200,7 +202,7 @@ impl Server {
         let running = match prepared {
             Prepared::Standalone(prepared) => {
                 let xds = sockets.xds_address();
-                Running::Standalone(standalone::Running::start(prepared, start.at_stop, xds, &hub, ends))
+                Running::Standalone(standalone::Running::start(*prepared, start.at_stop, xds, &hub, ends))
             }
             Prepared::Cluster(prepared) => {
                 Running::Cluster(cluster::Running::start(*prepared, &config.settings, &hub, ends))

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error,
-    certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
+    certs::{self, CONTROLLER, TlsFiles, Upkeep},
     config::{Config, Proxies, Standalone},
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file::{
@@ -21,17 +21,20 @@ use crate::{
 };
 use edge_translate::Change;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// How long processes may take to stop. Each fleet's drain time bounds that already; this is for one that was set too
 /// high.
 const PROCESS_GRACE: Duration = Duration::from_secs(3600);
+/// How often certificates are looked at.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// What can fail and was tried before anything runs.
 pub(super) struct Prepared {
     standalone: Standalone,
     issuer: Issuer,
+    upkeep: Upkeep,
     folder: Option<RuntimeFolder>,
     state: Option<StateFolder>,
 }
@@ -40,9 +43,15 @@ impl Prepared {
     /// Makes certificates.
     pub(super) fn new(config: &Config, standalone: Standalone) -> Result<Self, Error> {
         let certificates = standalone.folders.config_home.join("certs");
-        make_certificates(config, &certificates)?;
+        let upkeep = Upkeep {
+            folder: certificates.clone(),
+            namespace: Arc::clone(&config.settings.controller_namespace),
+            dns_domain: Arc::clone(&config.settings.dns_domain),
+        };
+        upkeep.look()?;
         Ok(Self {
             standalone,
+            upkeep,
             issuer: Issuer {
                 certificates,
                 namespace: Arc::clone(&config.settings.controller_namespace),
@@ -99,6 +108,7 @@ impl Prepared {
 /// The tasks of this mode.
 pub(super) struct Running {
     status: Task,
+    certificates: Task,
     /// Tells the status task that the proxies leave.
     leaving: StopSource,
     files: Task,
@@ -121,6 +131,7 @@ impl Running {
         let Prepared {
             standalone,
             issuer,
+            upkeep,
             folder,
             state,
         } = prepared;
@@ -155,8 +166,10 @@ impl Running {
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, kept, inputs, found, stop)
         });
+        let certificates = Task::vital("certificates", supervision, |stop| upkeep.run(UPKEEP_EVERY, stop));
         let mut running = Self {
             status,
+            certificates,
             leaving,
             files,
             proxies: None,
@@ -205,6 +218,7 @@ impl Running {
     /// No new input, then the proxies with everything still there to serve them. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
         self.files.stop(TASK_GRACE).await;
+        self.certificates.stop(TASK_GRACE).await;
         self.leaving.stop();
         if let Some(proxies) = self.proxies {
             proxies.task.stop(PROCESS_GRACE).await;
@@ -303,21 +317,4 @@ pub(super) fn other_authorizer(old: &Standalone, new: &Standalone, config: &Conf
 /// Whom the world waits for. A change waits for no others: the file provider has waited already until files are whole.
 pub(super) fn inputs() -> (BTreeSet<ProviderName>, Pace) {
     ([file::NAME].into(), Pace::default())
-}
-
-fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {
-    let settings = &config.settings;
-    let outcome = certs::ensure(
-        folder,
-        &settings.controller_namespace,
-        &settings.dns_domain,
-        Existing::Keep,
-    )?;
-    let folder = folder.display();
-    match outcome {
-        Outcome::Kept => {}
-        Outcome::Made => tracing::info!(%folder, "made certificates for controller and proxies"),
-        Outcome::Renewed(which) => tracing::warn!(%folder, "certificates were renewed: {which}"),
-    }
-    Ok(())
 }
