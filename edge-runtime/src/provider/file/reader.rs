@@ -108,7 +108,7 @@ impl Reader {
         let gone = self.remove_vanished(&listing, &listed);
         let (mut waiting, is_partial) = self.read_changed(&listing, waits);
         waiting.changed.extend(gone);
-        let changes = self.take_changes(&listing, waits, &waiting.changed);
+        let changes = self.take_changes(&listing, waits, &waiting);
         waiting.has_removals = self.table.has_removals();
         waiting.has_edits = self.table.has_edits();
         let regrouped = self.table.take_regrouped();
@@ -140,19 +140,26 @@ impl Reader {
     /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that file
     /// alone has changed and is there. What came in the same edit waits with it: it may be meant for a world without
     /// that.
-    fn take_changes(&mut self, listing: &Listing, waits: &Waits, changed: &BTreeSet<PathBuf>) -> Vec<Change> {
+    fn take_changes(&mut self, listing: &Listing, waits: &Waits, found: &Found) -> Vec<Change> {
         if waits.busy.is_empty() {
             self.table.rest();
         }
         let gone = self.table.gone();
-        let from = self.table.left_by(&gone);
-        let is_it = |path: &PathBuf| from.as_deref().is_some_and(|from| from == path);
-        let mut busy = waits.busy.iter().chain(changed);
-        let is_clear = from.as_deref().is_some_and(|from| listing.files.contains_key(from));
+        let is_clear = || {
+            let from = self.table.left_by(&gone)?;
+            let written = waits.written.iter().filter(|path| listing.files.contains_key(*path));
+            let mut busy = waits
+                .busy
+                .iter()
+                .chain(&found.changed)
+                .chain(&found.emptied)
+                .chain(written);
+            Some(!waits.is_cut && listing.files.contains_key(&*from) && busy.all(|path| **path == *from))
+        };
         match waits.removals {
-            _ if gone.is_empty() || (is_clear && !waits.is_cut && busy.all(is_it)) => self.table.take_changes(),
+            _ if gone.is_empty() || is_clear() == Some(true) => self.table.take_changes(),
             Removals::Told => self.table.take_changes(),
-            Removals::ToldInQuiet if changed.is_empty() => self.table.take_changes(),
+            Removals::ToldInQuiet if found.changed.is_empty() => self.table.take_changes(),
             Removals::ToldWithEdits => self.table.take_edits(),
             Removals::ToldInQuiet | Removals::Wait if self.table.is_torn(&gone) => Vec::new(),
             Removals::ToldInQuiet | Removals::Wait => self.table.take_changes_but_removals(),

@@ -149,6 +149,16 @@ async fn what_comes_by_itself_waits_for_nothing() {
 }
 
 #[tokio::test]
+async fn what_is_gone_waits_for_a_file_that_is_just_being_written() {
+    let mut edits = Edits::of(&[("a.yaml", guard("guard", "r")), ("b.yaml", service("b", 1))]);
+    // Emptied first, as some programs save.
+    fs::write(edits.path("b.yaml"), "").unwrap();
+    assert_eq!(edits.edit(5000, "a.yaml", service("a", 1)), "b guard");
+    let both = service("b", 1) + &guard("guard", "r");
+    assert_eq!(edits.edit(5500, "b.yaml", both), "a b guard");
+}
+
+#[tokio::test]
 async fn a_file_that_is_removed_and_made_anew_was_never_gone() {
     let guarded = || service("s", 1) + &guard("guard", "r");
     let mut edits = Edits::of(&[("a.yaml", route("r")), ("g.yaml", guarded())]);
