@@ -212,8 +212,9 @@ fn authorities() {
             let host = without_port(authority);
             assert!(authority.starts_with(host), "{authority}");
             let rest = &authority[host.len()..];
+            let port = rest.strip_prefix(':');
             assert!(
-                rest.is_empty() || rest[1..].bytes().all(|b| b.is_ascii_digit()),
+                rest.is_empty() || port.is_some_and(|port| !port.contains([':', ']'])),
                 "{authority}"
             );
         });
