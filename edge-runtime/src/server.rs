@@ -11,6 +11,7 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::{self, Cluster, Config, Mode, Overrides},
+    documents,
     host_infra::AtStop,
     logging::LogControl,
     modules::Modules,
@@ -36,6 +37,8 @@ use sockets::{ADMIN_FIELD, Addresses, Socket, Sockets};
 
 /// How long a task may take to stop.
 const TASK_GRACE: Duration = Duration::from_secs(3);
+/// How long a controller that begins beside proxies waits for what it has to fetch: as long as a server may take.
+const FETCHES: Duration = Duration::from_secs(10);
 
 /// How this process was started.
 #[derive(Debug)]
@@ -161,8 +164,16 @@ impl Prepared {
     /// Whom the world waits for, and how long a change waits for others.
     fn inputs(&self) -> (BTreeSet<ProviderName>, Pace) {
         match self {
-            Self::Standalone(_) => standalone::inputs(),
+            Self::Standalone(prepared) => prepared.inputs(),
             Self::Cluster(_) => cluster::inputs(),
+        }
+    }
+
+    /// Where documents are kept for the next controller.
+    fn documents(&self) -> documents::Place {
+        match self {
+            Self::Standalone(prepared) => prepared.documents(),
+            Self::Cluster(prepared) => prepared.documents(),
         }
     }
 
@@ -195,7 +206,10 @@ impl Server {
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
-        let documents = hub.fetch_documents(Modules::new(addresses.modules, certificate.clone()));
+        let documents = hub.fetch_documents(
+            Modules::new(addresses.modules, certificate.clone()),
+            prepared.documents(),
+        );
         let extensions = hub.call_extensions();
         let authorizer = prepared.authorizer(&config);
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
@@ -390,7 +404,9 @@ fn greet(config: &Config, start: &Start, sockets: &Sockets, addresses: &Addresse
     };
     tracing::info!(version, config = file, "edge gateway controller, {mode}");
     let (xds, health) = (sockets.xds_address(), addresses.health);
-    tracing::info!(%xds, admin = %config.admin, %health, metrics = %addresses.metrics, "listening");
+    let metrics = sockets.metrics.as_ref();
+    let metrics = metrics.map(|_| tracing::field::display(addresses.metrics));
+    tracing::info!(%xds, admin = %config.admin, %health, metrics, "listening");
     prepared.greet(config);
     tell(config, None);
 }

@@ -4,7 +4,8 @@
 //! result: snapshots and infrastructure as the latest state through a watch channel, statuses into a ledger from which
 //! their writer takes the latest of each. It waits for nobody. It runs on a thread of its own, because a translation of
 //! a large world takes a while and must not hold up those who serve. Nothing is published until every provider has told
-//! all that it had at its start: serving a part of it would take their configuration from proxies.
+//! all that it had at its start, and for a while until what has to be fetched is: serving a part of it would take their
+//! configuration from proxies.
 
 use crate::{
     machine_ports::PortClaims,
@@ -35,9 +36,11 @@ mod clock;
 mod hooked;
 #[cfg(test)]
 mod tests;
+mod unanswered;
 
 use clock::Clock;
 use hooked::Hooking;
+use unanswered::Unanswered;
 
 /// Batches that wait for the world. When it is full, providers wait, and what they see meanwhile becomes one batch.
 pub const QUEUE: usize = 64;
@@ -61,6 +64,8 @@ pub struct Pace {
     pub quiet: Duration,
     /// The longest wait, counted from the first change.
     pub longest: Duration,
+    /// How long the first publication waits for documents and modules that are fetched: where proxies may run already.
+    pub fetches: Duration,
 }
 
 /// Where the world tells what it made of its input.
@@ -164,6 +169,8 @@ struct World {
     limits: Option<RateLimits>,
     /// What extension services make of fleets.
     hooking: Hooking,
+    /// What was asked to be fetched and isn't answered.
+    unanswered: Unanswered,
     /// Statuses that wait for the first publication.
     unsaid: StatusChanges,
 }
@@ -201,6 +208,7 @@ impl World {
             faults: Vec::new(),
             limits,
             hooking,
+            unanswered: Unanswered::new(terms.pace.fetches),
             unsaid: StatusChanges::new(),
         }
     }
@@ -273,9 +281,12 @@ impl World {
             self.follow(&after.wanted);
         }
         self.unsaid.append(&mut statuses);
-        if !self.hook() {
+        let is_first = self.outputs.published.borrow().is_none();
+        let is_hooked = self.hook();
+        if (is_first && self.unanswered.must_wait()) || !is_hooked {
             return;
         }
+        self.unanswered.end();
         let fleets = self.states(&translation);
         let limits = self.limits.as_mut();
         let published = Published {
@@ -310,6 +321,7 @@ impl World {
 
     /// Says which documents are asked for. Who fetches them tells what came of it, when it has.
     fn ask_for_documents(&mut self, wanted: &QuestionChanges) {
+        self.unanswered.follow(wanted);
         let documents = &self.outputs.documents;
         for question in wanted.removed.iter().filter(|question| is_fetched(question)) {
             documents.send_modify(|asked| _ = asked.remove(question));
@@ -322,7 +334,12 @@ impl World {
 
     /// How long until there may be another answer to what translation asks.
     fn wait(&self) -> Option<Duration> {
-        let waits = [self.clock.wait(), self.ports.wait(), self.hooking.wait()];
+        let waits = [
+            self.clock.wait(),
+            self.ports.wait(),
+            self.hooking.wait(),
+            self.unanswered.wait(),
+        ];
         waits.into_iter().flatten().min()
     }
 
@@ -330,12 +347,13 @@ impl World {
     fn learns(&mut self) -> bool {
         let answers = self.ports.look_again();
         let is_other_port = self.learn(answers);
-        is_other_port || self.clock.is_due() || self.hooking.is_due()
+        is_other_port || self.clock.is_due() || self.hooking.is_due() || self.unanswered.is_due()
     }
 
     fn learn(&mut self, answers: Vec<Fact>) -> bool {
         let is_news = !answers.is_empty();
         for answer in answers {
+            self.unanswered.take(&answer);
             self.translator.apply(Change::Fact(answer));
         }
         is_news

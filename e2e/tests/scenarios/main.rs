@@ -46,12 +46,12 @@ use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
 use patches::patches_change_what_proxies_are_sent;
 use policies::{
-    a_guard_that_breaks_opens_nothing, a_provider_that_fails_is_asked_again, a_service_decides_over_grpc,
-    a_service_decides_over_http, claims_of_tokens_decide, clients_log_in_at_a_certified_provider,
-    clients_log_in_at_a_provider, clients_need_a_key, connections_are_let_in_by_address,
-    connections_of_before_are_not_let_past_a_new_guard, cookies_of_logins_are_of_one_form,
-    nobody_gets_in_by_the_login_or_the_session_of_another, rules_decide_by_expressions,
-    rules_decide_by_where_clients_are, rules_decide_who_may_do_what,
+    a_guard_that_breaks_opens_nothing, a_login_outlives_the_controller_and_its_provider,
+    a_provider_that_fails_is_asked_again, a_service_decides_over_grpc, a_service_decides_over_http,
+    claims_of_tokens_decide, clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider, clients_need_a_key,
+    connections_are_let_in_by_address, connections_of_before_are_not_let_past_a_new_guard,
+    cookies_of_logins_are_of_one_form, nobody_gets_in_by_the_login_or_the_session_of_another,
+    rules_decide_by_expressions, rules_decide_by_where_clients_are, rules_decide_who_may_do_what,
     scripts_of_other_origins_are_told_what_they_may_do, sessions_are_renewed_while_the_provider_does_it,
     sites_that_forge_requests_are_refused, tokens_of_an_issuer_are_needed, users_need_a_password,
 };
@@ -136,6 +136,7 @@ e2e::with_each_data_plane! {
     requests_have_the_time_that_the_policy_gives_them,
     clients_log_in_at_a_provider,
     clients_log_in_at_a_certified_provider,
+    a_login_outlives_the_controller_and_its_provider,
     a_provider_that_fails_is_asked_again,
     cookies_of_logins_are_of_one_form,
     nobody_gets_in_by_the_login_or_the_session_of_another,

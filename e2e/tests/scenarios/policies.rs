@@ -26,7 +26,8 @@ pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, si
 pub(crate) use cookies::cookies_of_logins_are_of_one_form;
 pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
 pub(crate) use logins::{
-    a_provider_that_fails_is_asked_again, clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider,
+    a_login_outlives_the_controller_and_its_provider, a_provider_that_fails_is_asked_again,
+    clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider,
     nobody_gets_in_by_the_login_or_the_session_of_another, sessions_are_renewed_while_the_provider_does_it,
 };
 pub(crate) use peers::{Answer, GrpcPeer, HttpPeer, Received};

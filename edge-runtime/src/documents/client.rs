@@ -1,12 +1,14 @@
 //! One request for what is at a URL, over HTTP or HTTPS, with what a machine trusts or with authorities of its own.
 
-use bytes::Bytes;
+use super::fetch::within;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header, uri::PathAndQuery};
 use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject as _};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -17,12 +19,15 @@ use tokio_rustls::TlsConnector;
 
 /// How often one address may lead to another.
 const REDIRECTS: usize = 5;
+/// How long a server may say nothing.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Asks servers, on a connection for each request.
-#[derive(Default)]
 pub(super) struct Client {
     /// What speaks TLS with whom the machine trusts; made when it is needed first.
     tls: OnceCell<TlsConnector>,
+    /// How long a server may say nothing. An answer may take longer, as long as it goes on.
+    silence: Duration,
 }
 
 /// What is asked for.
@@ -42,12 +47,28 @@ pub(super) struct Ask<'a> {
 
 /// An answer.
 pub(super) struct Reply {
+    /// Where it came from.
+    pub(super) from: Uri,
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
+impl Default for Client {
+    fn default() -> Self {
+        Self::patient(SILENCE)
+    }
+}
+
 impl Client {
+    /// One that waits so long for a word.
+    pub(super) fn patient(silence: Duration) -> Self {
+        Self {
+            tls: OnceCell::new(),
+            silence,
+        }
+    }
+
     /// An answer, whatever its status.
     pub(super) async fn get(&self, ask: &Ask<'_>) -> Result<Reply, String> {
         let host = ask.uri.host().ok_or("its URL has no host")?;
@@ -59,9 +80,10 @@ impl Client {
         };
         let port = ask.uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
         let unreached = |error: std::io::Error| format!("can't be reached: {error}");
-        let socket = TcpStream::connect((host, port)).await.map_err(unreached)?;
+        let connected = async { TcpStream::connect((host, port)).await.map_err(unreached) };
+        let socket = within(self.silence, connected).await?;
         if !is_secure {
-            return exchange(socket, ask).await;
+            return Box::pin(exchange(socket, ask, self.silence)).await;
         }
         let tls = match ask.authorities {
             Some(bundle) => connector(roots_of(bundle)?)?,
@@ -69,8 +91,9 @@ impl Client {
         };
         let name =
             ServerName::try_from(host.to_owned()).map_err(|error| format!("its host has no valid name: {error}"))?;
-        let socket = tls.connect(name, socket).await.map_err(unreached)?;
-        exchange(socket, ask).await
+        let secured = async { tls.connect(name, socket).await.map_err(unreached) };
+        let socket = within(self.silence, secured).await?;
+        Box::pin(exchange(socket, ask, self.silence)).await
     }
 
     /// An answer from where redirects lead, which never leave TLS. Another host is not told who asks.
@@ -82,13 +105,18 @@ impl Client {
                 return Ok(reply);
             };
             let next = redirected(&ask.uri, to)?;
-            if next.authority() != ask.uri.authority() || next.scheme() != ask.uri.scheme() {
+            if !is_of_one_server(&next, &ask.uri) {
                 ask.authorization = None;
             }
             ask.uri = next;
         }
         Err(format!("it was redirected more than {REDIRECTS} times"))
     }
+}
+
+/// Whether two URLs are of one server.
+pub(super) fn is_of_one_server(a: &Uri, b: &Uri) -> bool {
+    (a.scheme(), a.authority()) == (b.scheme(), b.authority())
 }
 
 /// Where a redirect leads.
@@ -151,6 +179,7 @@ fn connector(roots: RootCertStore) -> Result<TlsConnector, String> {
 async fn exchange(
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ask: &Ask<'_>,
+    silence: Duration,
 ) -> Result<Reply, String> {
     let broken = |error: hyper::Error| format!("the connection failed: {error}");
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket))
@@ -158,14 +187,13 @@ async fn exchange(
         .map_err(broken)?;
     let request = request(ask)?;
     let answer = async {
-        let response = sender.send_request(request).await.map_err(broken)?;
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, ask.most).collect().await;
-        let body = body.map_err(|error| format!("the answer can't be read: {error}"))?;
+        let head = async { sender.send_request(request).await.map_err(broken) };
+        let (head, body) = within(silence, head).await?.into_parts();
         Ok(Reply {
+            from: ask.uri.clone(),
             status: head.status,
             headers: head.headers,
-            body: body.to_bytes(),
+            body: whole(body, ask.most, silence).await?,
         })
     };
     tokio::pin!(answer, connection);
@@ -173,6 +201,23 @@ async fn exchange(
         biased;
         answer = &mut answer => answer,
         _ = &mut connection => answer.await,
+    }
+}
+
+/// A body, unless it is longer than that.
+async fn whole(body: Incoming, most: usize, silence: Duration) -> Result<Bytes, String> {
+    let mut body = Limited::new(body, most);
+    let mut read = BytesMut::new();
+    loop {
+        let next = async { Ok(body.frame().await) };
+        let Some(frame) = within(silence, next).await? else {
+            return Ok(read.freeze());
+        };
+        let frame = frame.map_err(|error| format!("the answer can't be read: {error}"))?;
+        // Trailers say nothing of it.
+        if let Ok(part) = frame.into_data() {
+            read.extend_from_slice(&part);
+        }
     }
 }
 

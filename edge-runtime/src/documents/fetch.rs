@@ -95,7 +95,8 @@ impl Fetcher {
     }
 }
 
-async fn within<T>(time: Duration, answer: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+/// What comes of it within a time.
+pub(super) async fn within<T>(time: Duration, answer: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let answer = time::timeout(time, answer).await;
     answer.unwrap_or_else(|_| Err(format!("no answer within {} seconds", time.as_secs())))
 }

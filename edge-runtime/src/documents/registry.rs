@@ -2,7 +2,7 @@
 //! that holds the module.
 
 use super::{
-    client::{Ask, Client, Reply},
+    client::{Ask, Client, Reply, is_of_one_server},
     fetch::{MODULE_SIZE, ok},
     image,
 };
@@ -187,13 +187,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A part of the repository. Where the registry asks who wants it, it is told, once.
+    /// A part of the repository. Where the registry asks who wants it, it is told, once; whom it merely leads to isn't.
     async fn part(&mut self, path: &str, accept: &str, most: usize) -> Result<Bytes, String> {
         let uri: Uri = format!("{}/{path}", self.base)
             .parse()
             .map_err(|error| format!("it has no URL: {error}"))?;
         let mut reply = self.ask(&uri, accept, most).await?;
-        if reply.status == StatusCode::UNAUTHORIZED && self.authorization.is_none() {
+        let is_asked = reply.status == StatusCode::UNAUTHORIZED && is_of_one_server(&reply.from, &uri);
+        if is_asked && self.authorization.is_none() {
             self.authorization = Some(self.authorize(&reply).await?);
             reply = self.ask(&uri, accept, most).await?;
         }

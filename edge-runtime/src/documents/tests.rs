@@ -1,15 +1,19 @@
 //! What is fetched when, and what of it is told.
 
-use super::*;
+use super::{table::FRESH, *};
 use crate::{
     certs::{CONTROLLER, TlsFiles},
     http::{self, Reply},
+    modules::digest,
     task::Task,
 };
 use ::http::StatusCode;
+use client::Ask;
 use std::{
     net::SocketAddr,
+    path::Path,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 mod modules;
@@ -22,7 +26,11 @@ fn asked(entries: &[(&str, u64)]) -> Documents {
 }
 
 fn text(text: &str) -> Result<Fact, String> {
-    Ok(Fact::Document("a".into(), Fetched::Text(text.into())))
+    Ok(at("a", Fetched::Text(text.into())))
+}
+
+fn at(url: &str, fetched: Fetched) -> Fact {
+    Fact::Document(url.into(), fetched)
 }
 
 fn failed() -> Result<Fact, String> {
@@ -32,27 +40,51 @@ fn failed() -> Result<Fact, String> {
 /// The state of a text in a table, one document a time.
 struct Rig {
     table: Table,
+    places: Places,
     now: Instant,
 }
 
 impl Rig {
     fn new() -> Self {
+        Self::asking("a", None)
+    }
+
+    /// Asks for what stands at a URL, of which something may be known.
+    fn asking(url: &str, known: Option<&str>) -> Self {
         let mut rig = Self {
             table: Table::default(),
+            places: Places::default(),
             now: Instant::now(),
         };
-        rig.table.follow(&asked(&[("a", 1)]), rig.now);
+        let fact = known.map(|text| at(url, Fetched::Text(text.into())));
+        let followed = rig.table.follow(&asked(&[(url, 1)]), |_| fact.clone(), rig.now);
+        assert_eq!(followed.facts, fact.as_slice());
         rig
+    }
+
+    fn follow(&mut self, entries: &[(&str, u64)]) -> Vec<Question> {
+        let followed = self.table.follow(&asked(entries), |_| None, self.now);
+        assert_eq!(followed.facts, []);
+        followed.dropped
+    }
+
+    fn due(&mut self) -> Vec<(Question, u64)> {
+        self.table.take_due(self.now, &mut self.places)
+    }
+
+    fn take(&mut self, which: &(Question, u64), result: Result<Fact, String>) -> Option<Fact> {
+        self.places.give_back(&which.0);
+        self.table.take((&which.0, which.1), result, self.now)
     }
 
     /// Goes to when the document is due, and gives it this.
     fn next(&mut self, result: Result<Fact, String>) -> (Duration, Option<Fact>) {
-        let due = self.table.next().unwrap();
+        let due = self.table.next(&self.places).unwrap();
         let waited = due.duration_since(self.now);
         self.now = due;
-        let mut which = self.table.take_due(self.now, 1);
-        assert_eq!(self.table.next(), None, "it is being fetched");
-        (waited, self.table.take(which.remove(0), result, self.now))
+        let which = self.due().remove(0);
+        assert_eq!(self.table.next(&self.places), None, "it is being fetched");
+        (waited, self.take(&which, result))
     }
 }
 
@@ -94,26 +126,70 @@ fn what_was_good_stays_good_and_is_looked_at_again() {
 #[test]
 fn what_is_asked_for_anew_is_told_anew() {
     let mut rig = Rig::new();
-    let mut which = rig.table.take_due(rig.now, 1);
+    let which = rig.due().remove(0);
     // Dropped and asked for again while it was being fetched.
-    rig.table.follow(&asked(&[("a", 2)]), rig.now);
-    assert_eq!(
-        rig.table.take(which.remove(0), text("x"), rig.now),
-        None,
-        "of the time before"
-    );
+    assert_eq!(rig.follow(&[("a", 2)]), [Question::Document("a".into())]);
+    assert_eq!(rig.take(&which, text("x")), None, "of the time before");
     assert_eq!(rig.next(text("x")).1, fact(Fetched::Text("x".into())));
-    rig.table.follow(&asked(&[]), rig.now);
-    assert_eq!(rig.table.next(), None);
+    rig.follow(&[]);
+    assert_eq!(rig.table.next(&rig.places), None);
+}
+
+const CONFIGURATION: &str = "https://idp.example/.well-known/openid-configuration";
+
+/// What a provider says of itself, with so many endpoints.
+fn said(endpoints: usize) -> String {
+    let all = ["authorization_endpoint", "token_endpoint"];
+    let all = all.map(|name| format!(r#", "{name}": "https://idp.example/{name}""#));
+    format!(r#"{{"issuer": "https://idp.example"{}}}"#, all[..endpoints].concat())
 }
 
 #[test]
-fn no_more_than_there_is_room_for_are_fetched_at_a_time() {
-    let mut rig = Rig::new();
-    rig.table.follow(&asked(&[("a", 1), ("b", 1), ("c", 1)]), rig.now);
-    let first = rig.table.take_due(rig.now, 2);
-    assert_eq!(first.len(), 2);
-    assert_eq!(rig.table.take_due(rig.now, 2).len(), 1);
+fn what_cannot_be_used_takes_nothing_from_what_is_good() {
+    let text = |text: &str| at(CONFIGURATION, Fetched::Text(text.into()));
+    let mut rig = Rig::asking(CONFIGURATION, None);
+    let page = "<html>maintenance</html>";
+    assert_eq!(
+        rig.next(Ok(text(page))).1,
+        Some(text(page)),
+        "what is wrong with it is told"
+    );
+    let (waited, told) = rig.next(Ok(text(&said(2))));
+    assert_eq!(told, Some(text(&said(2))));
+    assert!(waited < FRESH, "it was looked at again soon: {waited:?}");
+    for flawed in [page.to_owned(), said(1), said(2).replace("idp", "other")] {
+        let (waited, told) = rig.next(Ok(text(&flawed)));
+        assert_eq!(told, None, "{flawed}");
+        assert_eq!(
+            rig.table.good_text(&Question::Document(CONFIGURATION.into())),
+            Some(&said(2).into())
+        );
+        // The first of them came when the good one was old.
+        assert!(waited < FRESH || flawed == page, "{waited:?}");
+    }
+}
+
+#[test]
+fn what_is_known_from_before_holds_until_there_is_better() {
+    let mut rig = Rig::asking("a", Some("x"));
+    let (waited, told) = rig.next(failed());
+    assert_eq!((waited, told), (Duration::ZERO, None), "it is fetched all the same");
+    assert_eq!(rig.next(text("y")).1, fact(Fetched::Text("y".into())));
+}
+
+#[test]
+fn what_has_waited_longest_is_fetched_first() {
+    let mut rig = Rig::asking("z", None);
+    rig.now += Duration::from_secs(1);
+    let urls: Vec<String> = (0..100).map(|n| format!("a{n}")).collect();
+    let all: Vec<_> = urls.iter().map(|url| (&**url, 1)).chain([("z", 1)]).collect();
+    rig.follow(&all);
+    let first = rig.due();
+    assert_eq!(first[0].0, Question::Document("z".into()));
+    assert!(first.len() < all.len(), "there are no more places");
+    assert_eq!(rig.table.next(&rig.places), None, "nothing is due without a place");
+    rig.take(&first[0], text("x"));
+    assert_eq!(rig.due().len(), 1);
 }
 
 /// Modules that nobody puts.
@@ -149,27 +225,83 @@ async fn documents_are_fetched_as_they_are_asked_for_and_facts_told() {
     })
     .await;
     let url: Arc<str> = format!("http://{address}/configuration").into();
-    let (asking, questions) = watch::channel(Documents::default());
-    let (world, mut told) = mpsc::channel(4);
-    let _task = Task::spawn("documents", |stop| run(questions, nowhere(), world, stop));
-    asking.send_replace(asked(&[(&url, 1)]));
-    let mut next = async || match told.recv().await {
-        Some(Input::Facts(facts)) => facts,
-        other => panic!("{other:?}"),
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(folder.path(), &url);
+    assert_eq!(
+        running.told().await,
+        at(&url, Fetched::Failed("status code: 404".into()))
+    );
+    assert_eq!(running.told().await, at(&url, Fetched::Text("{}".into())));
+}
+
+/// A task that is asked for one document.
+struct Running {
+    told: mpsc::Receiver<Input>,
+    _asking: watch::Sender<Documents>,
+    task: Task,
+}
+
+impl Running {
+    fn start(state: &Path, url: &str) -> Self {
+        let (asking, questions) = watch::channel(asked(&[(url, 1)]));
+        let (world, told) = mpsc::channel(4);
+        let place = Place::below_state(state);
+        Self {
+            told,
+            _asking: asking,
+            task: Task::spawn("documents", |stop| run(questions, nowhere(), place, world, stop)),
+        }
+    }
+
+    async fn told(&mut self) -> Fact {
+        match self.told.recv().await {
+            Some(Input::Facts(facts)) if facts.len() == 1 => facts[0].clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_controller_that_begins_while_a_provider_is_away_knows_what_it_said() {
+    let (address, server) = server(|_| http::json("{}")).await;
+    let url = format!("http://{address}/configuration");
+    let state = tempfile::tempdir().unwrap();
+    let mut first = Running::start(state.path(), &url);
+    assert_eq!(first.told().await, at(&url, Fetched::Text("{}".into())));
+    let kept = state.path().join(".documents").join(digest(url.as_bytes()).as_ref());
+    while !kept.exists() {
+        tokio::task::yield_now().await;
+    }
+    first.task.stop(Duration::from_secs(9)).await;
+    server.stop(Duration::from_secs(9)).await;
+    let mut second = Running::start(state.path(), &url);
+    assert_eq!(second.told().await, at(&url, Fetched::Text("{}".into())));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for_as_long_as_one_that_sends() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("http://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    let ask = Ask {
+        uri,
+        accept: "*/*",
+        authorization: None,
+        authorities: None,
+        most: 1,
     };
-    let fact = |fetched| vec![Fact::Document(Arc::clone(&url), fetched)];
-    assert_eq!(next().await, fact(Fetched::Failed("status code: 404".into())));
-    assert_eq!(next().await, fact(Fetched::Text("{}".into())));
+    let asked = client::Client::patient(Duration::from_millis(50));
+    let error = asked.get(&ask).await.err().unwrap();
+    assert!(error.contains("no answer within"), "{error}");
 }
 
 #[tokio::test]
 async fn what_is_too_long_or_not_there_is_refused() {
     let (address, _server) = server(|_| http::json(vec![b' '; (1 << 20) + 1])).await;
     let fetcher = Fetcher::new(nowhere());
-    let at = |address: String| Question::Document(format!("http://{address}/").into());
-    let error = fetcher.fetch(&at(address.to_string())).await.unwrap_err();
+    let of = |address: String| Question::Document(format!("http://{address}/").into());
+    let error = fetcher.fetch(&of(address.to_string())).await.unwrap_err();
     assert!(error.contains("can't be read"), "{error}");
     let [free] = e2e::ports::free().unwrap();
-    let error = fetcher.fetch(&at(format!("127.0.0.1:{free}"))).await.unwrap_err();
+    let error = fetcher.fetch(&of(format!("127.0.0.1:{free}"))).await.unwrap_err();
     assert!(error.contains("can't be reached"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! What only a cluster has: a client of its API server, a leader among replicas, resources and statuses in it.
 
 use super::{
-    TASK_GRACE,
+    FETCHES, TASK_GRACE,
     hub::{Ends, Hub},
     sockets::every_address,
 };
@@ -11,6 +11,7 @@ use crate::{
     cluster::{Api, discovery, election},
     cluster_infra::{self as infrastructure, ClusterTerms, Rendering},
     config::{Cluster, Config, Deploy, Scope},
+    documents,
     http::listen,
     provider::cluster as provider,
     replicas,
@@ -30,6 +31,7 @@ use tokio::sync::{Notify, watch};
 const PACE: Pace = Pace {
     quiet: Duration::from_millis(3),
     longest: Duration::from_millis(100),
+    fetches: FETCHES,
 };
 
 /// What can fail and was tried before anything runs.
@@ -58,6 +60,11 @@ impl Prepared {
         };
         let settings = &config.settings;
         Authorizer::Account(AccountAuthorizer::new(self.api.urgent(), settings, certificates))
+    }
+
+    /// Where documents are kept.
+    pub(super) fn documents(&self) -> documents::Place {
+        documents::Place::ConfigMap(Box::new(self.api.clone()), Arc::clone(&self.cluster.namespace))
     }
 
     /// Says where things are.

@@ -139,10 +139,11 @@ impl Hub {
     }
 
     /// Starts what fetches documents and modules that translation asks for.
-    pub(super) fn fetch_documents(&self, modules: Modules) -> Task {
+    pub(super) fn fetch_documents(&self, modules: Modules, place: documents::Place) -> Task {
         let (asked, inputs) = (self.documents.clone(), self.inputs.clone());
         Task::lasting("documents", &self.supervision, move |stop| {
-            documents::run(asked.clone(), modules.clone(), inputs.clone(), stop)
+            let (modules, place) = (modules.clone(), place.clone());
+            documents::run(asked.clone(), modules, place, inputs.clone(), stop)
         })
     }
 
@@ -219,6 +220,7 @@ mod tests {
     use crate::{
         config::{self, Overrides},
         http::fetch,
+        provider::file::kept::Before,
         server::standalone,
         state::Coverage,
     };
@@ -232,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_is_down_is_told_by_readiness_until_it_runs_again() {
         let config = config::read(None, &Overrides::default()).unwrap();
-        let (providers, pace) = standalone::inputs();
+        let (providers, pace) = standalone::inputs(Before::Nothing);
         let (hub, _ends, _world) = Hub::start(&config, providers.clone(), pace, Value::Null);
         let [port] = e2e::ports::free().unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

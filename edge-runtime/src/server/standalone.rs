@@ -1,13 +1,14 @@
 //! What only standalone mode has: certificates of its own making, files, processes and the status document.
 
 use super::{
-    TASK_GRACE,
+    FETCHES, TASK_GRACE,
     hub::{Ends, Hub},
 };
 use crate::{
     Error,
     certs::{self, CONTROLLER, TlsFiles, Upkeep},
     config::{Config, Proxies, Standalone},
+    documents,
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file::{
         self,
@@ -78,6 +79,16 @@ impl Prepared {
     /// Whom the xDS server gives a fleet's configuration to.
     pub(super) fn authorizer(&self, config: &Config) -> Authorizer {
         authorizer(&self.standalone, config)
+    }
+
+    /// Whom the world waits for, and for how long.
+    pub(super) fn inputs(&self) -> (BTreeSet<ProviderName>, Pace) {
+        inputs(before(self.folder.as_ref()))
+    }
+
+    /// Where documents are kept.
+    pub(super) fn documents(&self) -> documents::Place {
+        documents::Place::below_state(&self.standalone.folders.state_home)
     }
 
     /// Says where things are, for whoever has just started it.
@@ -157,11 +168,7 @@ impl Running {
             // The next controller may write now.
             drop(state);
         });
-        // Of proxies that others start nobody knows.
-        let before = match folder.as_ref().is_none_or(RuntimeFolder::has_proxies) {
-            true => Before::Proxies,
-            false => Before::Nothing,
-        };
+        let before = before(folder.as_ref());
         let kept = Kept::below_state(&standalone.folders.state_home, before);
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, kept, inputs, found, stop)
@@ -314,7 +321,22 @@ pub(super) fn other_authorizer(old: &Standalone, new: &Standalone, config: &Conf
     is_other.then(|| authorizer(new, config))
 }
 
+/// Whether proxies ran before. Of those that others start nobody knows.
+fn before(folder: Option<&RuntimeFolder>) -> Before {
+    match folder.is_none_or(RuntimeFolder::has_proxies) {
+        true => Before::Proxies,
+        false => Before::Nothing,
+    }
+}
+
 /// Whom the world waits for. A change waits for no others: the file provider has waited already until files are whole.
-pub(super) fn inputs() -> (BTreeSet<ProviderName>, Pace) {
-    ([file::NAME].into(), Pace::default())
+pub(super) fn inputs(before: Before) -> (BTreeSet<ProviderName>, Pace) {
+    let pace = Pace {
+        fetches: match before {
+            Before::Proxies => FETCHES,
+            Before::Nothing => Duration::ZERO,
+        },
+        ..Pace::default()
+    };
+    ([file::NAME].into(), pace)
 }

@@ -7,7 +7,7 @@ use edge_translate::{
     load::{Limits, Source, load},
 };
 use edge_xds::{
-    hooks::{Answer, Cause, Outcome, Problem, Question},
+    hooks::{Answer, Cause, Outcome, Problem, Question as Asked},
     snapshot::ResourceType,
 };
 
@@ -35,6 +35,7 @@ struct Rig {
     metrics: Arc<Metrics>,
     ledger: Arc<Ledger>,
     asked: watch::Receiver<Extensions>,
+    documents: watch::Receiver<Documents>,
     rejections: Arc<watch::Sender<Rejections>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -46,6 +47,7 @@ impl Rig {
 
     fn start_with(settings: Settings, providers: &[ProviderName], pace: Pace) -> Self {
         let (asking, asked) = watch::channel(Extensions::default());
+        let (asking_documents, documents) = watch::channel(Documents::default());
         let rejections = Arc::<watch::Sender<Rejections>>::default();
         let (inputs, receiver) = mpsc::channel(QUEUE);
         let (published_sender, published) = watch::channel(None);
@@ -54,7 +56,7 @@ impl Rig {
         let outputs = Outputs {
             published: published_sender,
             ledger: Arc::clone(&ledger),
-            documents: watch::Sender::default(),
+            documents: asking_documents,
             extensions: asking,
             rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
@@ -70,6 +72,7 @@ impl Rig {
             metrics,
             ledger,
             asked,
+            documents,
             rejections,
             task: tokio::task::spawn_blocking(move || run(terms, receiver, outputs)),
         }
@@ -182,6 +185,7 @@ async fn changes_that_follow_each_other_are_one_publication() {
     let pace = Pace {
         quiet: hour,
         longest: hour,
+        fetches: Duration::ZERO,
     };
     let rig = Rig::start(&[], pace);
     rig.send(GATEWAY).await;
@@ -220,7 +224,7 @@ async fn nothing_is_published_before_extension_services_have_answered() {
     let mut rig = Rig::start_with(Settings::of(&config, None), &[FILES], Pace::default());
     rig.send(GATEWAY).await;
     rig.synced(FILES).await;
-    let answer = async |rig: &mut Rig, how: fn(&Question) -> Outcome| {
+    let answer = async |rig: &mut Rig, how: fn(&Asked) -> Outcome| {
         let asked = rig
             .asked
             .wait_for(|asked| !asked.questions.is_empty())
@@ -239,11 +243,11 @@ async fn nothing_is_published_before_extension_services_have_answered() {
     rig.taken(2).await;
     assert!(rig.published.borrow().is_none());
     answer(&mut rig, |question| match question {
-        Question::One { resource, .. } => Outcome {
+        Asked::One { resource, .. } => Outcome {
             answer: Some(Answer::One(resource.clone())),
             problem: None,
         },
-        Question::All { .. } => panic!("nobody asked that"),
+        Asked::All { .. } => panic!("nobody asked that"),
     })
     .await;
     rig.published.changed().await.unwrap();
@@ -280,4 +284,67 @@ fn failed(cause: Cause) -> Outcome {
         answer: None,
         problem: Some(Problem { text, cause }),
     }
+}
+
+/// A route whose clients log in at a provider that says where.
+const LOGIN: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: edge }
+spec: { controllerName: gateway.edge/gatewayclass-controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: gw, namespace: ns }
+spec: { gatewayClassName: edge, listeners: [{ name: http, protocol: HTTP, port: 80 }] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: r, namespace: ns }
+spec: { parentRefs: [{ name: gw }] }
+---
+apiVersion: gateway.edge/v1alpha1
+kind: SecurityPolicy
+metadata: { name: login, namespace: ns }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r }]
+  oidc: { provider: { issuer: 'https://idp.example' }, clientID: c, clientSecret: { name: s } }
+";
+
+fn patient(fetches: Duration) -> Pace {
+    Pace {
+        fetches,
+        ..Pace::default()
+    }
+}
+
+#[tokio::test]
+async fn what_has_to_be_fetched_is_waited_for_before_the_first_publication() {
+    let mut rig = Rig::start(&[FILES], patient(Duration::from_secs(3600)));
+    rig.send(LOGIN).await;
+    rig.synced(FILES).await;
+    let asked = rig.documents.wait_for(|asked| !asked.is_empty()).await.unwrap().clone();
+    // Something else is read meanwhile.
+    rig.send("apiVersion: v1\nkind: Namespace\nmetadata: { name: ns }\n")
+        .await;
+    rig.taken(2).await;
+    assert!(rig.published.borrow().is_none());
+    let Some(Question::Document(url)) = asked.into_keys().next() else {
+        panic!("no document is asked for");
+    };
+    let failed = Fact::Document(url, edge_translate::Fetched::Failed("status code: 503".into()));
+    rig.inputs.send(Input::Facts(vec![failed])).await.unwrap();
+    rig.published.changed().await.unwrap();
+    let (published, n) = rig.end().await;
+    assert_eq!((published.unwrap().fleets.len(), n), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_never_fetched_is_not_waited_for_for_ever() {
+    let mut rig = Rig::start(&[FILES], patient(Duration::from_millis(20)));
+    rig.send(LOGIN).await;
+    rig.synced(FILES).await;
+    rig.published.changed().await.unwrap();
+    assert_eq!(rig.documents.borrow().len(), 1);
+    let (published, _) = rig.end().await;
+    assert_eq!(published.unwrap().fleets.len(), 1);
 }

@@ -13,14 +13,16 @@ use tokio::time;
 
 /// How often pods that are waited for are looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// Secrets that the job of certificates makes, and the lease of the controller's leader: nobody lists them in advance.
-const MADE_LATER: [(&str, &str, &str); 6] = [
+/// Secrets that the job of certificates makes, the lease of the controller's leader, and what it keeps of documents:
+/// nobody lists them in advance.
+const MADE_LATER: [(&str, &str, &str); 7] = [
     ("v1", "Secret", "edge-gateway"),
     ("v1", "Secret", "edge"),
     ("v1", "Secret", "edge-rate-limit"),
     ("v1", "Secret", "edge-gateway-ca"),
     ("v1", "Secret", "edge-oidc-hmac"),
     ("coordination.k8s.io/v1", "Lease", "edge-gateway-leader"),
+    ("v1", "ConfigMap", "edge-gateway-documents"),
 ];
 
 /// Applies everything, waits for what others need, and takes away what an earlier installation had and this one hasn't.

@@ -6,14 +6,14 @@ use super::{
     get,
     provider::{ACCESS, CLIENT, Provider, RENEWED, SECRET, target},
 };
-use crate::statuses::policy_says;
+use crate::{resources, statuses::policy_says};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     http::{self, Request, Response},
-    process::wait_for,
+    process::{Signal, wait_for},
     stack::{DataPlane, PATIENCE},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 /// A browser: it keeps cookies.
 #[derive(Default)]
@@ -313,6 +313,42 @@ pub(crate) fn a_provider_that_fails_is_asked_again(plane: &DataPlane) -> Result<
     ensure!(back.status == 401, "{back:?}");
     ensure!(location(&bob.logs_in(&www, &provider)?)? == format!("http://{HOST}/"));
     www.open()
+}
+
+/// A controller that begins while the provider says nothing of itself goes on by what it said last.
+pub(crate) fn a_login_outlives_the_controller_and_its_provider(plane: &DataPlane) -> Result<()> {
+    let mut www = Guarded::start(plane)?;
+    let provider = Provider::start()?;
+    provider.tell();
+    www.stack.put("client.yaml", &secret(SECRET))?;
+    www.guard(&format!(
+        "  oidc:\n    provider: {{ issuer: '{}' }}\n    clientID: {CLIENT}\n    clientSecret: {{ name: client }}\n",
+        provider.issuer()
+    ))?;
+    www.answers_everywhere(&get(&[]), 302)?;
+    let mut ann = Browser::default();
+    location(&ann.logs_in(&www, &provider)?)?;
+    let kept = www.stack.site.path("state/.documents");
+    wait_for("what the provider says to be kept", PATIENCE, || {
+        Ok(fs::read_dir(&kept).ok().and_then(|mut files| files.next()).map(drop))
+    })?;
+
+    provider.hush();
+    let stack = &mut www.stack;
+    stack.controller.signal(Signal::Kill)?;
+    stack.controller.wait(PATIENCE)?;
+    stack.controller = stack.site.start_controller(plane)?;
+    stack.controller.wait_for_output("is taken over", PATIENCE)?;
+    // The proxy follows it: the Backend of this route isn't there.
+    let head = "  hostnames: [mark.example.com]\n";
+    let mark = resources::route("HTTPRoute", "mark", "{ name: quickstart }", head, "nobody");
+    stack.put("mark.yaml", &mark)?;
+    stack.wait_for_status("mark.example.com", "/", 500)?;
+    for _ in 0..16 {
+        let (seen, sent) = (ann.asks(&www, "/")?, www.stack.send(&get(&[]))?);
+        ensure!((seen.status, sent.status) == (200, 302), "{seen:?} {sent:?}");
+    }
+    Ok(())
 }
 
 /// The same at a provider that others have written, and that is certified to be one.

@@ -116,6 +116,11 @@ impl Provider {
     pub(super) fn tell(&self) {
         self.tells.store(true, Ordering::Relaxed);
     }
+
+    /// It tells of itself no more.
+    pub(super) fn hush(&self) {
+        self.tells.store(false, Ordering::Relaxed);
+    }
 }
 
 fn refused(error: &str) -> Answer {

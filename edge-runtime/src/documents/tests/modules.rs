@@ -3,14 +3,14 @@
 use super::*;
 use crate::{
     certs::{Existing, ensure},
-    documents::client::{Ask, Client},
+    documents::client::Client,
     http::serve_each,
     modules::digest,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use edge_ir::SecretBytes;
-use edge_translate::{ImageReference, Module, WantedModule};
+use edge_translate::{FoundModule, ImageReference, Module, ModuleLook, ModuleSource, WantedModule};
 use flate2::{Compression, write::GzEncoder};
 use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, header, server::conn::http1, service::service_fn};
@@ -311,4 +311,22 @@ async fn a_registry_that_refuses_is_told_of_without_secrets() {
         .await
         .unwrap_err();
     assert_eq!(error, "status code: 404");
+}
+
+#[tokio::test]
+async fn whom_a_registry_leads_to_is_shown_no_secret() {
+    let site = site();
+    let secrets = Arc::new(AtomicUsize::new(0));
+    let seen_there = Arc::clone(&secrets);
+    let (elsewhere, _elsewhere) = peer(move |seen| {
+        seen_there.fetch_add(usize::from(!seen.shown.is_empty()), Ordering::Relaxed);
+        let asked = format!(r#"Bearer realm="http://{}/token""#, seen.host);
+        let response = Response::builder().status(401).header(header::WWW_AUTHENTICATE, asked);
+        response.body(Full::default()).unwrap()
+    })
+    .await;
+    let (address, _registry) = peer(move |_| redirect(&format!("http://{elsewhere}/m"))).await;
+    let question = Question::Module(Arc::new(image(address, Some("user:swordfish"))));
+    assert_eq!(site.fetcher.fetch(&question).await.unwrap_err(), "status code: 401");
+    assert_eq!(secrets.load(Ordering::Relaxed), 0);
 }

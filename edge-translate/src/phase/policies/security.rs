@@ -44,7 +44,7 @@ mod fetching;
 mod geoip;
 mod key_set;
 mod lent;
-mod oidc;
+pub(crate) mod oidc;
 pub(crate) mod signing;
 mod tokens;
 

@@ -25,7 +25,7 @@ use edge_ir::{
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-mod provider;
+pub(crate) mod provider;
 mod redirect;
 
 pub(super) const AREA: &str = "OIDC";

@@ -24,6 +24,9 @@ use std::sync::Arc;
 
 /// Where a provider keeps what it says of itself, behind the URL of the issuer.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
+/// The endpoints that every login needs.
+const AUTHORIZATION: &str = "authorization_endpoint";
+const TOKEN: &str = "token_endpoint";
 
 /// What a provider says of itself.
 #[derive(Default, Deserialize)]
@@ -70,9 +73,9 @@ pub(super) fn provider(
     let authorization = endpoint(
         &spec.authorization_endpoint,
         configuration.authorization_endpoint,
-        "authorization_endpoint",
+        AUTHORIZATION,
     );
-    let token = endpoint(&spec.token_endpoint, configuration.token_endpoint, "token_endpoint");
+    let token = endpoint(&spec.token_endpoint, configuration.token_endpoint, TOKEN);
     let (authorization, token) = (authorization?, token?);
     let (cluster, retry, outside) = match giver {
         Giver::Backend(service) => (reader.cluster_name(service.backend), service.retry, None),
@@ -156,6 +159,31 @@ fn discovered(
     }
 }
 
+/// Whether what stands at a URL now can take the place of what stood there: whoever fetches documents keeps the one
+/// before where it can't, as where nothing came. A page of maintenance with status 200 says nothing of a provider.
+pub fn check_document(url: &str, now: &str, before: Option<&str>) -> Result<(), String> {
+    let Some(issuer) = url.strip_suffix(WELL_KNOWN) else {
+        return Ok(());
+    };
+    let unusable = |why: String| format!("the answer can't be used: {why}");
+    let now = read(now, issuer).map_err(unusable)?;
+    let before = before.and_then(|before| read(before, issuer).ok());
+    let before = before.unwrap_or_default();
+    for (name, had, has) in [
+        (
+            AUTHORIZATION,
+            &before.authorization_endpoint,
+            &now.authorization_endpoint,
+        ),
+        (TOKEN, &before.token_endpoint, &now.token_endpoint),
+    ] {
+        if had.is_some() && has.is_none() {
+            return Err(unusable(format!("it names no {name} any more")));
+        }
+    }
+    Ok(())
+}
+
 /// Reads what a provider says of itself. What it names is asked as safely as the provider itself.
 fn read(text: &str, issuer: &str) -> Result<Configuration, String> {
     let configuration: Configuration =
@@ -201,6 +229,30 @@ mod tests {
             let error = read(&document, "https://idp.example").err().unwrap_or_default();
             assert!(error.contains(why), "{document}: {error}");
         }
+    }
+
+    #[test]
+    fn what_a_provider_says_gives_way_to_what_can_be_used_alone() {
+        let url = format!("https://idp.example{WELL_KNOWN}");
+        let check = |now: &str, before| check_document(&url, now, before);
+        let ends = |text: &str| format!(r#"{{"issuer": "https://idp.example", {text}}}"#);
+        let login = r#""authorization_endpoint": "https://idp.example/auth""#;
+        let (part, whole) = (
+            ends(login),
+            ends(&format!(r#"{login}, "token_endpoint": "https://idp.example/token""#)),
+        );
+        assert_eq!(check(&part, None), Ok(()), "the policy may name the rest");
+        assert_eq!(check(&whole, Some(&part)), Ok(()));
+        assert_eq!(check(&part, Some("<html>")), Ok(()));
+        for (now, why) in [
+            (&*part, "it names no token_endpoint any more"),
+            ("<html>", "no such JSON"),
+            (r#"{"issuer": "https://other.example"}"#, "issuer"),
+        ] {
+            let error = check(now, Some(&whole)).unwrap_err();
+            assert!(error.contains(why), "{now}: {error}");
+        }
+        assert_eq!(check_document("https://a.example/keys", "<html>", None), Ok(()));
     }
 
     #[test]
