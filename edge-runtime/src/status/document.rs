@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Document {
     /// What each object's entry looks like.
     rendered: BTreeMap<ObjectKey, Entry>,
-    /// Statuses from an earlier run, by kind, namespace and name.
+    /// Statuses from before, by kind, namespace and name.
     earlier: BTreeMap<[String; 3], Value>,
     findings: Findings,
     /// Whether it differs from the one that was taken last.
@@ -55,6 +55,11 @@ impl Document {
         }
     }
 
+    /// An object carries this status, which says when things turned.
+    pub fn remember(&mut self, key: &ObjectKey, status: Value) {
+        self.earlier.insert(names(key), status);
+    }
+
     /// Takes in what is wrong with the files.
     pub fn set_findings(&mut self, findings: Findings) {
         self.is_changed |= self.findings != findings;
@@ -70,10 +75,9 @@ impl Document {
             self.is_changed |= shown.is_some();
             return;
         };
-        let names = [key.api_kind().1, &*key.namespace, key.own_name()].map(str::to_owned);
         let before = match &shown {
             Some(entry) => Some(entry.status()),
-            None => self.earlier.remove(&names),
+            None => self.earlier.remove(&names(&key)),
         };
         let mut value = merge(before.as_ref(), status, Some(now));
         if let Some(addresses) = addresses {
@@ -118,6 +122,11 @@ impl Document {
     fn findings(&self) -> Vec<Value> {
         self.findings.iter().map(finding).collect()
     }
+}
+
+/// Kind, namespace and name.
+fn names(key: &ObjectKey) -> [String; 3] {
+    [key.api_kind().1, &*key.namespace, key.own_name()].map(str::to_owned)
 }
 
 impl Entry {

@@ -490,6 +490,10 @@ impl Writer {
         let (now, keys): (String, Vec<ObjectKey>) = (now(), self.book.keys().cloned().collect());
         for key in keys {
             let effective = self.effective(&key);
+            let seen = self.cluster.mirror.seen(&key).and_then(|seen| seen.status);
+            if let Some(status) = seen.and_then(|text| serde_json::from_str(&text).ok()) {
+                document.remember(&key, status);
+            }
             document.set(key, effective.as_ref(), &now);
         }
         document.value()

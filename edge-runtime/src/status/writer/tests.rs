@@ -101,6 +101,14 @@ impl Rig {
         self.mirror.put(vec![Sight { key, seen, malformed }]);
     }
 
+    /// The status of an object, as the page has it.
+    fn shown(&mut self, key: &ObjectKey) -> Value {
+        let mut page = self.writer.document();
+        let mut entries = page["resources"].as_array_mut().unwrap().iter_mut();
+        let entry = entries.find(|entry| entry["name"] == key.own_name()).unwrap();
+        entry["status"].take()
+    }
+
     /// We have this to say of an object.
     fn say(&self, key: &ObjectKey, body: StatusBody) {
         let status = Status {
@@ -424,4 +432,14 @@ async fn an_object_is_gone_when_it_is_not_found_and_not_when_its_status_is_not()
         };
         assert_eq!(how, wanted);
     }
+}
+
+#[tokio::test]
+async fn the_page_tells_when_a_condition_turned() {
+    let mut rig = Rig::new();
+    let key = rig.put("r");
+    let mut carried = rig.shown(&key);
+    carried["parents"][0]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:00:00Z".into();
+    rig.sight_with(&key, Some("2"), Some(&carried));
+    assert_eq!(rig.shown(&key), carried);
 }
