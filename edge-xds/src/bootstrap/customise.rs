@@ -75,7 +75,39 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
     if endpoints(&default) != endpoints(&canonical) {
         return Err(BootstrapError::XdsCluster);
     }
+    follow_admin(&mut canonical, &default);
     Ok(canonical)
+}
+
+/// Metrics are read from the admin interface: where a change moves that and leaves their cluster alone, the cluster
+/// leads there.
+fn follow_admin(bootstrap: &mut Value, default: &Value) {
+    const AT: &str = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
+    let admin = |bootstrap: &Value| bootstrap.pointer("/admin/address/socket_address").cloned();
+    let own = metrics_cluster(&mut default.clone()).cloned();
+    let (Some(mut moved), Some(cluster)) = (admin(bootstrap), metrics_cluster(bootstrap)) else {
+        return;
+    };
+    if Some(&*cluster) != own.as_ref() || Some(&moved) == admin(default).as_ref() {
+        return;
+    }
+    // Where it listens on every address, it is found on the loopback.
+    match moved["address"].as_str() {
+        Some("0.0.0.0") => moved["address"] = "127.0.0.1".into(),
+        Some("::") => moved["address"] = "::1".into(),
+        _ => {}
+    }
+    if let Some(address) = cluster.pointer_mut(AT) {
+        *address = moved;
+    }
+}
+
+/// The cluster behind which metrics are.
+fn metrics_cluster(bootstrap: &mut Value) -> Option<&mut Value> {
+    let clusters = bootstrap.pointer_mut("/static_resources/clusters")?.as_array_mut()?;
+    clusters
+        .iter_mut()
+        .find(|cluster| cluster["name"] == "prometheus_stats")
 }
 
 /// Who copies the bootstrap of a running proxy copies the controller's full name,

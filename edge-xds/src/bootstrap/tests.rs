@@ -313,3 +313,36 @@ fn numbers_of_the_runtime_stay_whole() {
         r#"{"a.limit":8,"a.share":0.5,"re2.max_program_size.error_level":4294967295,"re2.max_program_size.warn_level":1000}"#
     );
 }
+
+#[test]
+fn metrics_are_where_a_change_moves_the_admin_interface() {
+    let at = |bootstrap: &Value| {
+        let clusters = bootstrap["static_resources"]["clusters"].as_array().unwrap();
+        let metrics = clusters
+            .iter()
+            .find(|cluster| cluster["name"] == "prometheus_stats")
+            .unwrap();
+        metrics["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"].clone()
+    };
+    let port = operation("replace", "/admin/address/socket_address/port_value", json!(20_000));
+    let patched = customise(default(), &BootstrapPatch::JsonPatch(vec![port.clone()])).unwrap();
+    assert_eq!(at(&patched), json!({"address": "127.0.0.1", "port_value": 20_000}));
+    let merge = "admin: { address: { socket_address: { address: '::', port_value: 20000 } } }";
+    let patched = customise(default(), &BootstrapPatch::Merge(merge.into())).unwrap();
+    assert_eq!(at(&patched), json!({"address": "::1", "port_value": 20_000}));
+    // Whoever changes the cluster says himself where it leads.
+    let clusters = default()["static_resources"]["clusters"].as_array().unwrap().clone();
+    let place = clusters
+        .iter()
+        .position(|cluster| cluster["name"] == "prometheus_stats")
+        .unwrap();
+    let own = operation(
+        "replace",
+        &format!(
+            "/static_resources/clusters/{place}/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value"
+        ),
+        json!(20_001),
+    );
+    let patched = customise(default(), &BootstrapPatch::JsonPatch(vec![port, own])).unwrap();
+    assert_eq!(at(&patched)["port_value"], 20_001);
+}
