@@ -2,7 +2,7 @@
 
 use crate::ClusterSettings;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// The infrastructure of the service of global rate limits: one for a controller, beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct RateLimitInfra {
 }
 
 /// Where a Redis server is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RedisAddress {
     /// `host:port`, several with commas between, or a `redis://` URL.
@@ -34,6 +34,24 @@ pub enum RedisAddress {
         /// Its key.
         key: Arc<str>,
     },
+}
+
+/// A user and a password in a URL stay out of logs.
+impl fmt::Debug for RedisAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => {
+                let (scheme, rest) = url
+                    .split_once("://")
+                    .map_or(("", &**url), |(scheme, rest)| (scheme, rest));
+                match rest.rsplit_once('@') {
+                    Some((_, host)) => write!(f, "Url(\"{scheme}://***@{host}\")"),
+                    None => f.debug_tuple("Url").field(url).finish(),
+                }
+            }
+            Self::Secret { name, key } => f.debug_struct("Secret").field("name", name).field("key", key).finish(),
+        }
+    }
 }
 
 /// How a Redis server is spoken to.
@@ -56,4 +74,16 @@ pub struct RateLimitTraces {
     pub collector: Arc<str>,
     /// How many of a hundred are kept.
     pub percent: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_of_redis_are_not_shown() {
+        let shown = |url: &str| format!("{:?}", RedisAddress::Url(url.into()));
+        assert_eq!(shown("redis://u:s3cr@t@redis:6379"), "Url(\"redis://***@redis:6379\")");
+        assert_eq!(shown("redis:6379"), "Url(\"redis:6379\")");
+    }
 }
