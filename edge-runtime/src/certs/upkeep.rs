@@ -1,5 +1,5 @@
-//! Looking after the certificates of a machine while the controller runs: they are looked at at its start, but they come
-//! to their end later, and a clock that was ahead then may be set right.
+//! Looking after the certificates of a machine while the controller runs: they are looked at at its start, but they
+//! come to their end later, and a clock that was ahead then may be set right.
 
 use super::{Existing, Outcome, ensure};
 use crate::{Error, task::Stop};

@@ -32,8 +32,8 @@ use tokio::{
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 /// How often the log's size is looked at.
 const TRIM_EVERY: Duration = Duration::from_secs(30);
-/// How often the proxy's certificate is looked at: it is renewed days before its end, but soon where the clock was ahead
-/// when it was made.
+/// How often the proxy's certificate is looked at: it is renewed days before its end, but soon where the clock was
+/// ahead when it was made.
 const IDENTIFY_EVERY: Duration = Duration::from_secs(600);
 
 /// What a fleet's process must be.

@@ -87,7 +87,8 @@ pub(crate) enum Removals {
     ToldInQuiet,
     /// Edits have waited long enough: what is gone with them is told.
     ToldWithEdits,
-    /// They stay for now, for they may come back elsewhere, unless the edit of one file says clearly that they are gone.
+    /// They stay for now, for they may come back elsewhere, unless the edit of one file says clearly that they are
+    /// gone.
     Wait,
 }
 

@@ -137,9 +137,9 @@ impl Reader {
         )
     }
 
-    /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that file
-    /// alone has changed and is there. What came in the same edit waits with it: it may be meant for a world without
-    /// that.
+    /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that
+    /// file alone has changed and is there. What came in the same edit waits with it: it may be meant for a world
+    /// without that.
     fn take_changes(&mut self, listing: &Listing, waits: &Waits, found: &Found) -> Vec<Change> {
         if waits.busy.is_empty() {
             self.table.rest();

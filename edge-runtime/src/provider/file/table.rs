@@ -5,8 +5,8 @@
 //! * What can't be read changes nothing: objects of a broken document, or of a file that can't be read, stay in force
 //!   in their last good form until the text is whole again or the file is gone ([`entry`]). Of a file that was broken
 //!   before the controller began, that is the form in its copy ([`kept`](super::kept)).
-//! * Everything else follows: an object that a whole text doesn't hold any more is gone, at once or when it is sure that
-//!   it hasn't moved ([`burst`]).
+//! * Everything else follows: an object that a whole text doesn't hold any more is gone, at once or when it is sure
+//!   that it hasn't moved ([`burst`]).
 //! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no
 //!   longer held for another.
 

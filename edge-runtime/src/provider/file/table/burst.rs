@@ -1,10 +1,10 @@
 //! Edits of several files, one after another: what of them is put in force now.
 //!
 //! What is gone from one file may come back in another, and an API server's users would see no gap in between. So what
-//! is gone may stay for a while. An edit in which something goes and something comes is whole, though: what comes may be
-//! meant for a world without the other (a Service's port without the BackendTLSPolicy, a route without its namesake).
-//! So it waits too, and with it all that comes behind it, for a route must not overtake its guard. A guard itself isn't
-//! kept from what is in force already.
+//! is gone may stay for a while. An edit in which something goes and something comes is whole, though: what comes may
+//! be meant for a world without the other (a Service's port without the BackendTLSPolicy, a route without its
+//! namesake). So it waits too, and with it all that comes behind it, for a route must not overtake its guard. A guard
+//! itself isn't kept from what came into force just before it.
 
 use super::Table;
 use edge_translate::{
