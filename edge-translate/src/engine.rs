@@ -9,7 +9,7 @@ use crate::{
     change::Change,
     fact::Answers,
     name::{FleetId, Id},
-    phase,
+    phase::{self, gateways::class::Class},
     settings::Settings,
     status::Status,
     translation::Translation,
@@ -213,6 +213,14 @@ impl Translator {
         let fleet = FleetId(self.world.id("", fleet.as_str()).name);
         let gateways = self.index.members(fleet).iter();
         gateways.map(|id| self.world.object_key(Kind::Gateway, *id)).collect()
+    }
+
+    /// Whether a class is ours, and its parameters can't be used.
+    pub(crate) fn refuses_class(&self, name: &str) -> bool {
+        match self.memo.get(Key::Class(self.world.id("", name).name)) {
+            Some(Value::Class(class)) => matches!(**class, Class::Refused { .. }),
+            _ => false,
+        }
     }
 
     /// How many values and inputs are remembered; grows and shrinks with the world.

@@ -57,7 +57,7 @@ impl Translator {
     }
 
     /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there
-    /// to be asked. `key`: the Gateway's own fleet.
+    /// to be asked, or said so until it couldn't be used any more. `key`: the Gateway's own fleet.
     fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
         let (namespace, name) = key.as_str().split_once('/')?;
         let Object::Gateway(gateway) = self.object(&ObjectKey::new(Kind::Gateway, namespace, name))? else {
@@ -69,7 +69,8 @@ impl Translator {
         };
         let parameters = object.spec.parameters_ref.as_ref()?;
         let proxy = ObjectKey::new(Kind::EdgeProxy, parameters.namespace.as_deref()?, &*parameters.name);
-        self.object(&proxy).is_none().then(|| class.into())
+        let is_told = self.object(&proxy).is_some() && !self.refuses_class(class);
+        (!is_told).then(|| class.into())
     }
 }
 
@@ -111,6 +112,16 @@ spec: { mergeGateways: true }
         assert_eq!(answers, [vec![], vec!["edge".into()], vec![]]);
         translator.translate();
         assert_eq!(translator.alternatives(&"edge".into()), ["ns/gw".into()]);
+        let slip = text.replace("mergeGateways: true", "filterOrder: [{ name: nobody, before: nobody }]");
+        let source = Source {
+            name: "world",
+            text: &slip,
+        };
+        for loaded in load(&source, &Limits::default()).objects {
+            translator.apply(Change::Put(loaded.object));
+        }
+        translator.translate();
+        assert_eq!(translator.alternatives(&"ns/gw".into()), ["edge".into()]);
         assert_eq!(translator.alternatives(&"other".into()), []);
     }
 
