@@ -67,6 +67,7 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
     };
     let (default, mut canonical) = (canonical(default)?, canonical(changed)?);
     shorten_host(&mut canonical, &default);
+    lead_to_admin(&mut canonical, &default);
     if default["dynamic_resources"] != canonical["dynamic_resources"] {
         return Err(BootstrapError::DynamicResources);
     }
@@ -75,39 +76,7 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
     if endpoints(&default) != endpoints(&canonical) {
         return Err(BootstrapError::XdsCluster);
     }
-    follow_admin(&mut canonical, &default);
     Ok(canonical)
-}
-
-/// Metrics are read from the admin interface: where a change moves that and leaves their cluster alone, the cluster
-/// leads there.
-fn follow_admin(bootstrap: &mut Value, default: &Value) {
-    const AT: &str = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
-    let admin = |bootstrap: &Value| bootstrap.pointer("/admin/address/socket_address").cloned();
-    let own = metrics_cluster(&mut default.clone()).cloned();
-    let (Some(mut moved), Some(cluster)) = (admin(bootstrap), metrics_cluster(bootstrap)) else {
-        return;
-    };
-    if Some(&*cluster) != own.as_ref() || Some(&moved) == admin(default).as_ref() {
-        return;
-    }
-    // Where it listens on every address, it is found on the loopback.
-    match moved["address"].as_str() {
-        Some("0.0.0.0") => moved["address"] = "127.0.0.1".into(),
-        Some("::") => moved["address"] = "::1".into(),
-        _ => {}
-    }
-    if let Some(address) = cluster.pointer_mut(AT) {
-        *address = moved;
-    }
-}
-
-/// The cluster behind which metrics are.
-fn metrics_cluster(bootstrap: &mut Value) -> Option<&mut Value> {
-    let clusters = bootstrap.pointer_mut("/static_resources/clusters")?.as_array_mut()?;
-    clusters
-        .iter_mut()
-        .find(|cluster| cluster["name"] == "prometheus_stats")
 }
 
 /// Who copies the bootstrap of a running proxy copies the controller's full name,
@@ -124,6 +93,35 @@ fn shorten_host(bootstrap: &mut Value, default: &Value) {
             *address = short.as_str().into();
         }
     });
+}
+
+/// Metrics come from the admin interface: where a change moves that and says nothing of the cluster that leads there, the
+/// cluster follows.
+fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
+    const CLUSTER: &str = "prometheus_stats";
+    let moved = &bootstrap["admin"]["address"]["socket_address"];
+    if moved.is_null() || *moved == default["admin"]["address"]["socket_address"] {
+        return;
+    }
+    let (address, port) = (moved["address"].clone(), moved["port_value"].clone());
+    let is_any = address
+        .as_str()
+        .is_none_or(|address| matches!(address, "0.0.0.0" | "::"));
+    let Some(usual) = cluster(default, CLUSTER).map(|cluster| cluster["load_assignment"].clone()) else {
+        return;
+    };
+    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
+    let mut clusters = clusters.into_iter().flatten();
+    let Some(own) = clusters.find(|own| own["name"] == CLUSTER && own["load_assignment"] == usual) else {
+        return;
+    };
+    let place = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
+    if let Some(Value::Object(socket)) = own.pointer_mut(place) {
+        socket.insert("port_value".to_owned(), port);
+        if !is_any {
+            socket.insert("address".to_owned(), address);
+        }
+    }
 }
 
 /// Changes the addresses of the controller.
@@ -174,8 +172,12 @@ fn write_whole(value: &mut Value) {
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn xds_cluster(bootstrap: &Value) -> Option<&Value> {
+    cluster(bootstrap, "xds_cluster")
+}
+
+fn cluster<'a>(bootstrap: &'a Value, name: &str) -> Option<&'a Value> {
     let clusters = bootstrap["static_resources"]["clusters"].as_array()?;
-    clusters.iter().find(|cluster| cluster["name"] == "xds_cluster")
+    clusters.iter().find(|cluster| cluster["name"] == name)
 }
 
 fn parse(text: &str) -> Result<Value, BootstrapError> {
