@@ -95,18 +95,22 @@ fn shorten_host(bootstrap: &mut Value, default: &Value) {
     });
 }
 
-/// Metrics come from the admin interface: where a change moves that and says nothing of the cluster that leads there, the
-/// cluster follows.
+/// Metrics come from the admin interface: where a change moves that and says nothing of the cluster that leads there,
+/// the cluster follows.
 fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
     const CLUSTER: &str = "prometheus_stats";
     let moved = &bootstrap["admin"]["address"]["socket_address"];
     if moved.is_null() || *moved == default["admin"]["address"]["socket_address"] {
         return;
     }
-    let (address, port) = (moved["address"].clone(), moved["port_value"].clone());
-    let is_any = address
-        .as_str()
-        .is_none_or(|address| matches!(address, "0.0.0.0" | "::"));
+    let port = moved["port_value"].clone();
+    // What listens on every address is found on the loopback.
+    let address = match moved["address"].as_str() {
+        Some("0.0.0.0") => "127.0.0.1",
+        Some("::") => "::1",
+        other => other.unwrap_or("127.0.0.1"),
+    };
+    let address = Value::from(address);
     let Some(usual) = cluster(default, CLUSTER).map(|cluster| cluster["load_assignment"].clone()) else {
         return;
     };
@@ -118,9 +122,7 @@ fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
     let place = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
     if let Some(Value::Object(socket)) = own.pointer_mut(place) {
         socket.insert("port_value".to_owned(), port);
-        if !is_any {
-            socket.insert("address".to_owned(), address);
-        }
+        socket.insert("address".to_owned(), address);
     }
 }
 
