@@ -3,11 +3,11 @@
 //! A policy is for a listener, for all of a ListenerSet or for all of a Gateway; the first of these there is stands
 //! alone. Listeners of a port share its socket, and plain HTTP listeners the whole connection: what their policies say
 //! of that must be the same, or of a socket at least go together. Where it doesn't, the Gateway's own listeners, or
-//! those of the oldest ListenerSet, have what they had by themselves, so that nobody who joins a port takes anything
-//! from who was there before. Among the listeners of one of these, policies of single listeners yield to that of the
-//! Gateway, and to those without one; where they differ all the same, what is usual holds. A listener whose policy says
-//! something else serves nothing but 500 (`policies/effective`), over connections as its neighbours have them; one that
-//! says nothing is told.
+//! those of the oldest ListenerSet, have what they had by themselves, be that what is usual, so that nobody who joins a
+//! port takes anything from who was there before. Among the listeners of one of these, policies of single listeners
+//! yield to that of the Gateway, and to those without one; where they differ all the same, what is usual holds. A
+//! listener whose policy says something else serves nothing but 500 (`policies/effective`), over connections as its
+//! neighbours have them; one that says nothing is told.
 
 use super::{client_validation::ClientTrust, finding::Finding, fleet::Candidate};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     },
     status::Condition,
 };
-use edge_ir::{ClientCertificates, Http10, ProxyHeader, SocketSettings};
+use edge_ir::{Accepts, ClientCertificates, Http10, ProxyHeader, SocketSettings, Timeout};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -173,9 +173,19 @@ impl Common {
         }
     }
 
+    /// The same, with what a listener asks for that changes nothing for those who were there before; none where it asks
+    /// for more.
+    fn joined_by(&self, candidate: &Candidate) -> Option<Self> {
+        let asked = Self::of(candidate);
+        match (self, &asked) {
+            (Self::Socket(older), Self::Socket(asked)) => joined(older, asked).map(Self::Socket),
+            _ => (*self == asked).then_some(asked),
+        }
+    }
+
     /// Whether a listener has all that it asks for.
     fn covers(&self, candidate: &Candidate) -> bool {
-        self.with(&Self::of(candidate)).as_ref() == Some(self)
+        self.joined_by(candidate).as_ref() == Some(self)
     }
 
     /// The same where nobody asks for anything.
@@ -194,12 +204,9 @@ fn agree(sharers: &mut [&mut Candidate]) {
         return;
     }
     share_header(sharers);
-    let holds = agreed(sharers, |_| true).unwrap_or_else(|| {
-        let usual = Common::of(sharers[0]).usual();
-        let holds = prevailing(sharers).unwrap_or(usual);
-        refuse_others(sharers, &holds);
-        holds
-    });
+    let usual = Common::of(sharers[0]).usual();
+    let holds = prevailing(sharers).unwrap_or(usual);
+    refuse_others(sharers, &holds);
     sharers.iter_mut().for_each(|sharer| holds.put_into(sharer));
 }
 
@@ -282,22 +289,32 @@ fn warn(candidate: &mut Candidate, why: String) {
     candidate.findings.push(Finding::warning(told));
 }
 
-/// What holds where listeners say different things: what those who were there first have by themselves, be they a
-/// Gateway's own or a ListenerSet's. To what they ask of their socket, younger ones may add what goes with it.
+/// What holds at a port: what those who were there first have by themselves, be they a Gateway's own or a
+/// ListenerSet's. Of a socket that includes what is usual where they ask for nothing: whoever comes later could make
+/// one millisecond of the 15 s that clients of others have for their hello. He may add what changes nothing for them,
+/// and the policy of that first Gateway what its own listeners leave open.
 fn prevailing(sharers: &[&mut Candidate]) -> Option<Common> {
     let mut holders: Vec<_> = sharers.iter().map(|sharer| holder(sharer)).collect();
     holders.dedup();
+    let first = holders.first().map(|(gateway, _)| *gateway);
     let mut holds: Option<Common> = None;
     for one in holders {
-        let fits = |sharer: &Candidate| {
-            let goes_with = |holds: &Common| holds.with(&Common::of(sharer)).is_some();
-            holder(sharer) == one && holds.as_ref().is_none_or(goes_with)
+        let own = apart(sharers, |sharer| holder(sharer) == one);
+        let Some(older) = holds else {
+            holds = own;
+            continue;
         };
-        let asked = apart(sharers, fits);
-        holds = match (holds, asked) {
-            (Some(holds), Some(asked)) => holds.with(&asked).or(Some(holds)),
-            (holds, asked) => holds.or(asked),
-        };
+        let mut all = older;
+        let younger = sharers.iter().filter(|sharer| holder(sharer) == one);
+        for sharer in younger.filter(|sharer| is_valid(sharer)) {
+            let is_firsts = breadth(sharer) == Some(Breadth::Gateway) && Some(sharer.id.gateway) == first;
+            let joined = match is_firsts {
+                true => all.with(&Common::of(sharer)),
+                false => all.joined_by(sharer),
+            };
+            all = joined.unwrap_or(all);
+        }
+        holds = Some(all);
     }
     holds
 }
@@ -353,6 +370,32 @@ fn together(one: &SocketSettings, other: &SocketSettings) -> Option<SocketSettin
         inspection_timeout: either(one.inspection_timeout, other.inspection_timeout)?,
         fingerprints,
     })
+}
+
+/// A socket with what a younger listener asks for, if that changes nothing for others: all but fingerprints must be as
+/// it is, or not asked for.
+fn joined(older: &SocketSettings, asked: &SocketSettings) -> Option<SocketSettings> {
+    let is_met = as_usual(asked.buffer_limit, older.buffer_limit, USUAL_BUFFER)
+        && as_usual(asked.inspection_timeout, older.inspection_timeout, USUAL_INSPECTION)
+        && (asked.system_buffer.is_none() || asked.system_buffer == older.system_buffer)
+        && (asked.accepts == Accepts::default() || asked.accepts == older.accepts)
+        && (asked.keepalive.is_none() || asked.keepalive == older.keepalive)
+        && asked.proxy_header == older.proxy_header;
+    let asked = SocketSettings {
+        fingerprints: asked.fingerprints.clone(),
+        proxy_header: older.proxy_header,
+        ..SocketSettings::default()
+    };
+    is_met.then(|| together(older, &asked)).flatten()
+}
+
+/// What a connection may buffer, and how long it may take to say what it is, where nobody says anything.
+const USUAL_BUFFER: u32 = 32_768;
+const USUAL_INSPECTION: Timeout = Timeout(15_000);
+
+/// Whether nothing is asked for, or what there is, be it what is usual.
+fn as_usual<T: PartialEq>(asked: Option<T>, older: Option<T>, usual: T) -> bool {
+    asked.is_none_or(|asked| asked == older.unwrap_or(usual))
 }
 
 /// The one of two that says something; none where both do, and not the same.
