@@ -58,7 +58,7 @@ pub struct BackendTrafficPolicySpec {
     pub bandwidth_limit: Option<BandwidthLimitSpec>,
     /// Failures on purpose.
     pub fault_injection: Option<FaultInjection>,
-    /// Refuses requests while too few succeed.
+    /// Refuses requests while too few succeed, of all that the policy is for at a listener.
     pub admission_control: Option<AdmissionControl>,
     /// Speaks the HTTP version of the client with the backend.
     pub use_client_protocol: Option<bool>,

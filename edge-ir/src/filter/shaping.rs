@@ -31,6 +31,8 @@ pub enum Direction {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionControl {
+    /// `<namespace>/<name>` of whoever said so: requests that others say the same for count for themselves.
+    pub owner: Arc<str>,
     /// The last ones are those of this time, in whole seconds.
     pub window: Timeout,
     /// Percent that must succeed, from 1.

@@ -106,7 +106,7 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
 }
 
 /// The policies that parts of a spec come from which refer to others, or are counted by whose they are. Where policies
-/// are merged these lists stand in place of each other as a whole.
+/// are merged lists stand in place of each other as a whole, and a part of both is the more specific one's.
 #[derive(Clone, Copy)]
 struct Sources<'a> {
     /// Other responses, whose bodies are in ConfigMaps of its namespace.
@@ -115,6 +115,8 @@ struct Sources<'a> {
     limits: &'a Metadata,
     /// Global ones, likewise.
     global_limits: &'a Metadata,
+    /// Refusals while too many requests fail, of all that the policy is for.
+    admission: &'a Metadata,
 }
 
 impl<'a> Sources<'a> {
@@ -124,6 +126,7 @@ impl<'a> Sources<'a> {
             overrides: &policy.metadata,
             limits: &policy.metadata,
             global_limits: &policy.metadata,
+            admission: &policy.metadata,
         }
     }
 
@@ -140,6 +143,7 @@ impl<'a> Sources<'a> {
             overrides: of(!above.spec.response_override.is_empty()),
             limits: of(local.is_some_and(|local| !local.rules.is_empty())),
             global_limits: of(global.is_some_and(|global| !global.rules.is_empty())),
+            admission: of(above.spec.admission_control.is_some()),
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn filters(
             FilterEffect::Bandwidth(Arc::new(bandwidth)),
         );
     }
-    if let Some(admission) = admission::admission(spec, problems) {
+    if let Some(admission) = admission::admission(spec, sources.admission, problems) {
         list.set(
             FilterKind::AdmissionControl,
             FilterSettings::Admission(Arc::new(admission)),

@@ -1,13 +1,18 @@
 //! Requests that are refused while too few succeed.
 
 use super::Problems;
-use crate::api::{BackendTrafficPolicySpec, admission::GrpcStatus};
+use crate::api::{BackendTrafficPolicySpec, Metadata, admission::GrpcStatus};
 use edge_ir::{AdmissionControl, Timeout};
 
 const AREA: &str = "AdmissionControl";
 
-/// When requests are refused. Of what is unset the defaults are those of the field.
-pub(super) fn admission(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<AdmissionControl> {
+/// When requests are refused; the source is the policy that says so. Of what is unset the defaults are those of the
+/// field.
+pub(super) fn admission(
+    spec: &BackendTrafficPolicySpec,
+    source: &Metadata,
+    problems: &mut Problems,
+) -> Option<AdmissionControl> {
     let control = spec.admission_control.as_deref()?;
     let window = problems
         .millis(AREA, "samplingWindow", control.sampling_window.as_ref())
@@ -23,6 +28,7 @@ pub(super) fn admission(spec: &BackendTrafficPolicySpec, problems: &mut Problems
     let mut number =
         |field, value: Option<u32>, usual, bounds| problems.number(AREA, field, value.unwrap_or(usual), bounds);
     Some(AdmissionControl {
+        owner: format!("{}/{}", source.namespace, source.name).into(),
         // The proxy counts by the second.
         window: Timeout(window.0.div_ceil(1000) * 1000),
         min_success_percent: number("minSuccessRate", control.min_success_rate, 95, 1..=100),
