@@ -38,6 +38,7 @@ use std::{
 
 mod authorization;
 mod browsers;
+mod clear_text;
 mod credentials;
 mod ext_auth;
 mod fetching;
@@ -47,6 +48,8 @@ mod lent;
 pub(crate) mod oidc;
 pub(crate) mod signing;
 mod tokens;
+
+pub(crate) use clear_text::asked_in_clear;
 
 const KIND: Kind = Kind::SecurityPolicy;
 

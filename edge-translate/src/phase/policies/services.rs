@@ -12,7 +12,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant},
     phase::{
-        backends::{asked::asked, set},
+        backends::{asked::asked, backend_tls::BackendTls, set},
         policies::traffic::{self, Problems},
         reference::{Referent, Referrer, is_permitted},
     },
@@ -174,6 +174,12 @@ fn retries(area: &str, settings: &ClusterSettings, wait: Option<Timeout>, proble
     if retry.num_attempts_per_priority.is_some() {
         problems.add(area, "numAttemptsPerPriority is not supported here");
     }
+}
+
+/// Whether the backend that a reference names is spoken to in clear; not where nothing is sent to it.
+pub(super) fn is_in_clear(reader: &Reader<'_>, by: Kind, reference: &ServiceRef) -> bool {
+    let found = backend(reader, by, reference, AppProtocol::Http1);
+    found.is_ok_and(|(backend, _)| matches!(reader.backend_tls(backend.port), Some(BackendTls::Clear)))
 }
 
 /// Follows a reference. Permission comes before existence.

@@ -87,6 +87,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     let warning = warning::all([
         deprecated::warning(object),
         ineffective::warning(object),
+        in_clear(reader, object),
         unknown,
         faults,
     ]);
@@ -105,6 +106,14 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     };
     let ancestors = subject.ancestors.into_iter().map(entry);
     Some(Some(ancestor::told(reader, observed_generation, ancestors)))
+}
+
+/// The condition that tells of what a policy asks in clear text, other than it looks.
+fn in_clear(reader: &Reader<'_>, object: &Object) -> Option<Condition> {
+    match object {
+        Object::SecurityPolicy(policy) => warning_of("ClearText", &security::asked_in_clear(reader, policy)),
+        _ => None,
+    }
 }
 
 /// One condition for all that is warned of.
