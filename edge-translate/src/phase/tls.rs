@@ -139,12 +139,21 @@ impl TlsPreferences {
         }
     }
 
-    /// This, and what is below where this says nothing.
+    /// This, and what is below where this says nothing. A version that is below gives way to one that it excludes: with
+    /// both, proxies would refuse the cluster, or no handshake succeed.
     pub(crate) fn over(&self, below: &Self) -> Self {
         let list = |own: &[Arc<str>], below: &[Arc<str>]| if own.is_empty() { below } else { own }.to_vec();
+        let fits = |least: Option<&Version>, most: Option<&Version>| {
+            let (least, most) = (least.and_then(version), most.and_then(version));
+            least.zip(most).is_none_or(|(least, most)| least <= most)
+        };
+        let min_below = below.min_version.as_ref();
+        let min_below = min_below.filter(|least| fits(Some(least), self.max_version.as_ref()));
+        let max_below = below.max_version.as_ref();
+        let max_below = max_below.filter(|most| fits(self.min_version.as_ref(), Some(most)));
         Self {
-            min_version: self.min_version.clone().or_else(|| below.min_version.clone()),
-            max_version: self.max_version.clone().or_else(|| below.max_version.clone()),
+            min_version: self.min_version.as_ref().or(min_below).cloned(),
+            max_version: self.max_version.as_ref().or(max_below).cloned(),
             ciphers: list(&self.ciphers, &below.ciphers),
             curves: list(&self.curves, &below.curves),
             signature_algorithms: list(&self.signature_algorithms, &below.signature_algorithms),
@@ -152,8 +161,7 @@ impl TlsPreferences {
         }
     }
 
-    /// In the terms of a cluster. Where a lowest and a highest version of two objects contradict each other, no
-    /// handshake succeeds.
+    /// In the terms of a cluster.
     pub(crate) fn parameters(self) -> TlsParameters {
         let max_version = self.max_version.as_ref().and_then(version);
         // A proxy's own lowest version may be above the highest that is asked for.
@@ -180,4 +188,44 @@ pub(crate) fn elsewhere(holder: &str, own: &str, reference: &SecretRef) -> Optio
              does not match {holder} namespace: {own}"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(least: Option<Version>, most: Option<Version>) -> TlsPreferences {
+        TlsPreferences {
+            min_version: least,
+            max_version: most,
+            ..TlsPreferences::default()
+        }
+    }
+
+    #[test]
+    fn a_version_below_gives_way_to_one_that_it_excludes() {
+        let laid = |own: TlsPreferences, below: TlsPreferences| {
+            let all = own.over(&below).parameters();
+            (all.min_version, all.max_version)
+        };
+        let (v1_1, v1_2, v1_3) = (Some(Version::V1_1), Some(Version::V1_2), Some(Version::V1_3));
+        let none = || versions(None, None);
+        let only = |it: &Option<Version>| versions(it.clone(), it.clone());
+        let (low, middle, high) = (Some(TlsVersion::V1_1), Some(TlsVersion::V1_2), Some(TlsVersion::V1_3));
+        assert_eq!(laid(versions(None, v1_2.clone()), only(&v1_3)), (None, middle));
+        assert_eq!(laid(versions(v1_3.clone(), None), only(&v1_2)), (high, None));
+        assert_eq!(
+            laid(versions(None, v1_1.clone()), versions(v1_2.clone(), None)),
+            (low, low)
+        );
+        assert_eq!(
+            laid(versions(v1_2.clone(), None), versions(v1_1, v1_3.clone())),
+            (middle, high)
+        );
+        assert_eq!(laid(none(), only(&v1_2)), (middle, middle));
+        assert_eq!(
+            laid(versions(Some(Version::Auto), v1_2), versions(v1_3, None)),
+            (None, middle)
+        );
+    }
 }
