@@ -374,8 +374,8 @@ async fn a_fleet_that_gateways_may_share_stays_while_nobody_can_tell() {
     }
 }
 
-/// The EdgeProxy of a class says that its Gateways share a fleet, and can't be used: their own stay, and nothing is said
-/// of the one that isn't made.
+/// The EdgeProxy of a class says that its Gateways share a fleet, and can't be used: their own stay, and nothing is
+/// said of the one that isn't made.
 #[tokio::test]
 async fn fleets_of_gateways_stay_while_the_one_that_they_shall_share_cant_be_made() {
     let (mut fleets, own, other) = (fleets(), infra("ns/a"), infra("ns/b"));

@@ -70,8 +70,8 @@ pub(crate) enum Merge {
 }
 
 impl Merge {
-    /// What an EdgeProxy of a class asks for. Where fleets are in the namespace of their Gateway none can be shared: one
-    /// that asks for it is refused, and changes nothing of those that there are.
+    /// What an EdgeProxy of a class asks for. Where fleets are in the namespace of their Gateway none can be shared:
+    /// one that asks for it is refused, and changes nothing of those that there are.
     pub(crate) fn of(proxy: Option<&Arc<EdgeProxy>>, placement: Placement) -> Self {
         match placement {
             Placement::Controller if proxy.is_some_and(|p| p.spec.merge_gateways) => Self::Class,

@@ -38,8 +38,8 @@ impl Settings {
 }
 
 impl Translator {
-    /// Fleets that the Gateways of this one may have instead, of which nobody can tell that they aren't wanted. `key`: a
-    /// fleet whose infrastructure can't be told.
+    /// Fleets that the Gateways of this one may have instead, of which nobody can tell that they aren't wanted. `key`:
+    /// a fleet whose infrastructure can't be told.
     pub fn alternatives(&self, key: &FleetKey) -> Vec<FleetKey> {
         match key.as_str().contains('/') {
             true => self.perhaps_shared(key).into_iter().collect(),

@@ -83,8 +83,8 @@ pub(super) fn trust(
     }))
 }
 
-/// What is asked of certificates that nobody verifies would let everybody in. Hashes tell for themselves which they are,
-/// where one has to be there and no authorities are asked.
+/// What is asked of certificates that nobody verifies would let everybody in. Hashes tell for themselves which they
+/// are, where one has to be there and no authorities are asked.
 fn check_unverified(context: &ClientValidationContext, mode: &ClientCertificates, problems: &mut Problems) {
     let mut only_verified = |what: &str| {
         problems.add(
