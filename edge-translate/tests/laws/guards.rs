@@ -100,11 +100,11 @@ fn covers(objects: &Objects, kind: &str, policy: &Generic, place: &ObjectKey) ->
         let looks_here = match selector["namespaces"]["from"].as_str() {
             None | Some("Same") => is_home,
             Some("Selector") => labels(objects, &ObjectKey::new(Kind::Namespace, "", &*place.namespace))
-                .is_none_or(|labels| may_mean(&selector["namespaces"]["selector"], labels)),
+                .is_none_or(|labels| means(&selector["namespaces"]["selector"], labels)),
             Some(_) => true,
         };
         let is_let_in = || is_home || is_let_in(objects, kind, home, place);
-        let is_meant = labels(objects, place).is_some_and(|labels| may_mean(&selector, labels));
+        let is_meant = labels(objects, place).is_some_and(|labels| means(&selector, labels));
         selector["kind"] == place.kind.as_str() && looks_here && is_meant && is_let_in()
     };
     (is_home && list("targetRefs").chain(list("targetRef")).any(is_named)) || list("targetSelectors").any(is_chosen)
@@ -114,8 +114,8 @@ fn labels<'a>(objects: &'a Objects, key: &ObjectKey) -> Option<&'a StringMap> {
     objects.get(key).map(|object| &object.metadata().labels)
 }
 
-/// Whether a selector means these labels, as far as that can be told.
-fn may_mean(selector: &Value, labels: &StringMap) -> bool {
+/// Whether a selector means these labels. One with an operator that nobody knows means none, as its status says.
+fn means(selector: &Value, labels: &StringMap) -> bool {
     let has = |key: &str, value: &Value| labels.get(key).is_some_and(|own| value == own);
     let by_labels = selector["matchLabels"].as_object();
     let by_expressions = each(&selector["matchExpressions"]);
@@ -126,7 +126,7 @@ fn may_mean(selector: &Value, labels: &StringMap) -> bool {
             match expression["operator"].as_str() {
                 Some("In") => among,
                 Some("NotIn") => !among,
-                _ => true,
+                _ => false,
             }
         })
 }

@@ -437,7 +437,7 @@ fn invalid_security() -> Value {
     json!({"authorization": {"defaultAction": "Unheard"}})
 }
 
-/// What a selector asks of labels; an operator that nobody knows asks for what can't be told.
+/// What a selector asks of labels; an operator that nobody knows chooses nothing.
 fn labels() -> impl Strategy<Value = Value> {
     let by =
         |operator: &'static str| json!({"matchExpressions": [{"key": "team", "operator": operator, "values": ["x"]}]});
