@@ -1,6 +1,6 @@
 //! Clusters without definitions of Gateway API.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use e2e::lab::{Installation, Kind, Object, Tenant};
 use e2e::stack::DataPlane;
 use serde_json::{Value, json};
@@ -17,7 +17,13 @@ fn definitions(tenant: &Tenant) -> Result<Vec<Object>> {
     let found = all
         .iter()
         .filter(|one| one["spec"]["group"] == "gateway.networking.k8s.io");
-    Ok(found.filter_map(Object::of).collect())
+    Ok(named(found, &kinds()))
+}
+
+/// Who the objects of a list are: each by itself doesn't say its kind.
+fn named<'a>(list: impl Iterator<Item = &'a Value>, kind: &Kind) -> Vec<Object> {
+    list.filter_map(|one| Some(kind.for_all(one["metadata"]["name"].as_str()?)))
+        .collect()
 }
 
 /// Makes the definitions again, for tests that come after.
@@ -41,8 +47,8 @@ fn defines(tenant: &Tenant) -> Result<()> {
     assert!(!before.is_empty());
     let _defined = Defined;
     // Classes of tests that are over are held by controllers that are gone.
-    for class in lab.list(&Kind::gateway_api("GatewayClass"), "", "")? {
-        let class = Object::of(&class).context("no object")?;
+    let kind = Kind::gateway_api("GatewayClass");
+    for class in named(lab.list(&kind, "", "")?.iter(), &kind) {
         lab.change(&class, &json!({"metadata": {"finalizers": null}}))?;
     }
     before.iter().try_for_each(|definition| lab.delete(definition))?;
