@@ -14,7 +14,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SocketSettings {
-    /// Bytes that a connection may buffer. Unset: 32768.
+    /// Bytes that a connection may buffer. Unset: [`USUAL_BUFFER`](Self::USUAL_BUFFER).
     #[serde(skip_serializing_if = "is_default")]
     pub buffer_limit: Option<u32>,
     /// Bytes that the system holds for a connection, in each direction. Unset: as it likes.
@@ -29,7 +29,7 @@ pub struct SocketSettings {
     /// Whether connections begin with a header of the PROXY protocol, which says whose they are.
     #[serde(skip_serializing_if = "is_default")]
     pub proxy_header: ProxyHeader,
-    /// Limit for finding out what a connection is. Unset: 15 s.
+    /// Limit for finding out what a connection is. Unset: [`USUAL_INSPECTION`](Self::USUAL_INSPECTION).
     #[serde(skip_serializing_if = "is_default")]
     pub inspection_timeout: Option<Timeout>,
     /// Fingerprints that are taken of TLS clients, sorted.
@@ -38,6 +38,11 @@ pub struct SocketSettings {
 }
 
 impl SocketSettings {
+    /// Bytes that a connection may buffer where nobody says anything.
+    pub const USUAL_BUFFER: u32 = 32_768;
+    /// How long finding out what a connection is may take then.
+    pub const USUAL_INSPECTION: Timeout = Timeout(15_000);
+
     /// Whether nobody asks for anything.
     pub fn is_default(&self) -> bool {
         is_default(self)

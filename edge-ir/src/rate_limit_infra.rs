@@ -41,11 +41,9 @@ impl fmt::Debug for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(url) => {
-                let (scheme, rest) = url
-                    .split_once("://")
-                    .map_or(("", &**url), |(scheme, rest)| (scheme, rest));
+                let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
                 match rest.rsplit_once('@') {
-                    Some((_, host)) => write!(f, "Url(\"{scheme}://***@{host}\")"),
+                    Some((_, host)) => write!(f, "Url(\"{scheme}***@{host}\")"),
                     None => f.debug_tuple("Url").field(url).finish(),
                 }
             }
@@ -84,6 +82,7 @@ mod tests {
     fn passwords_of_redis_are_not_shown() {
         let shown = |url: &str| format!("{:?}", RedisAddress::Url(url.into()));
         assert_eq!(shown("redis://u:s3cr@t@redis:6379"), "Url(\"redis://***@redis:6379\")");
+        assert_eq!(shown("u:s3cret@redis:6379"), "Url(\"***@redis:6379\")");
         assert_eq!(shown("redis:6379"), "Url(\"redis:6379\")");
     }
 }

@@ -125,6 +125,17 @@ fn routes(cluster: &str) -> String {
     )
 }
 
+/// Gives a new proxy cluster `a` with its endpoint, and hears that it asks for listeners.
+async fn give_backend(session: &mut Session, backend: SocketAddr) {
+    session.request(CLUSTER).await;
+    session.push(CLUSTER, &[("a", "1", cluster("a", ""))], &[]).await;
+    session.request(ENDPOINTS).await;
+    session
+        .push(ENDPOINTS, &[("a", "1", endpoints("a", backend))], &[])
+        .await;
+    session.request(LISTENER).await;
+}
+
 /// Gives a new proxy its first configuration, in the order in which it asks.
 async fn configure(session: &mut Session, backend: SocketAddr, port: u16) {
     let first = session.request(CLUSTER).await;
@@ -256,13 +267,7 @@ async fn a_proxy_that_starts_beside_a_bad_table_serves_the_rest() {
     let (admin, good, bad) = (address(), address(), address());
     let proxy = Proxy::start(&bootstrap(folder.path(), ads.address, admin), admin);
     let mut session = ads.session().await;
-    session.request(CLUSTER).await;
-    session.push(CLUSTER, &[("a", "1", cluster("a", ""))], &[]).await;
-    session.request(ENDPOINTS).await;
-    session
-        .push(ENDPOINTS, &[("a", "1", endpoints("a", backend))], &[])
-        .await;
-    session.request(LISTENER).await;
+    give_backend(&mut session, backend).await;
     let other = listener(bad.port())
         .replace("tcp-80", "tcp-81")
         .replace("_name: r", "_name: s");

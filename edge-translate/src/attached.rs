@@ -2,13 +2,18 @@
 
 use crate::{
     api::{Kind, Object},
-    world::is_policy_for,
+    world::{is_policy_for, written},
 };
 
 /// Whether an object says that it is attached to another: a policy that names or chooses it, or a route or ListenerSet
 /// that names it as its parent. Whether it may be is another question.
 pub fn is_attached_to(object: &Object, other: &Object) -> bool {
     is_policy_for(object, other) || is_child_of(object, other)
+}
+
+/// Whether an object is a policy that may guard others, whatever it names.
+pub fn is_guard(object: &Object) -> bool {
+    written(object).is_some()
 }
 
 /// Whether an object is a policy that may keep requests away from another, because it names or chooses it. A

@@ -64,7 +64,7 @@ pub mod status;
 mod translation;
 mod world;
 
-pub use attached::{guards, is_attached_to};
+pub use attached::{guards, is_attached_to, is_guard};
 pub use change::Change;
 pub use engine::Translator;
 pub use fact::{

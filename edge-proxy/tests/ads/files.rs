@@ -6,8 +6,7 @@ use e2e::mmdb::Database;
 use serde_json::json;
 
 use super::{
-    Ads, CLUSTER, ENDPOINTS, LISTENER, Proxy, ROUTES, backend, bootstrap, certificates, cluster, endpoints, free_port,
-    listener, routes, wait_for,
+    Ads, LISTENER, Proxy, ROUTES, backend, bootstrap, certificates, free_port, give_backend, listener, routes, wait_for,
 };
 
 /// Rejected until the database is there and whole, then served without another change; stock Envoy rejects it for good.
@@ -21,13 +20,7 @@ async fn a_listener_waits_for_its_database() {
     let (admin, front) = (address(), address());
     let proxy = Proxy::start(&bootstrap(folder.path(), ads.address, admin), admin);
     let mut session = ads.session().await;
-    session.request(CLUSTER).await;
-    session.push(CLUSTER, &[("a", "1", cluster("a", ""))], &[]).await;
-    session.request(ENDPOINTS).await;
-    session
-        .push(ENDPOINTS, &[("a", "1", endpoints("a", backend))], &[])
-        .await;
-    session.request(LISTENER).await;
+    give_backend(&mut session, backend).await;
     let path = folder.path().join("places.mmdb");
     let filter = format!(
         "      - name: envoy.filters.http.geoip

@@ -1,8 +1,8 @@
 //! Keys of tokens that a server has: as with stock Envoy 1.40 and `async_fetch` they are there before the first request
 //! where they are fetched ahead, and no client waits for what is only old, or ends a fetch by leaving.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use http::Response;
 use http_body_util::Full;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::filters::compiled;
-use crate::support::{Backend, Config, Proxy, Reply, Speaks, cluster, entry, get, run, snapshot_with, table};
+use crate::support::{Backend, Config, Proxy, Reply, Speaks, cluster, entry, get, run, snapshot_with, table, until};
 use crate::tokens::BEARER_A;
 
 const ROUTES: &str = r#"
@@ -96,8 +96,14 @@ fn keys_that_are_fetched_ahead_are_renewed_without_a_request() {
         let keyed = Keyed::start(settings, &[KEY], usize::MAX).await;
         keyed.server.wait_for(3).await;
         assert_eq!(keyed.ask().await.status, 200);
-        // What no listener needs any more nobody asks for.
-        keyed.proxy.publish(|snapshot| snapshot.listeners = Arc::default());
+        // What no listener needs any more nobody follows.
+        let mut followed = Weak::new();
+        keyed.proxy.publish(|snapshot| {
+            let before = std::mem::take(&mut snapshot.listeners);
+            let mut keys = before.values().flat_map(|listener| listener.remote_keys());
+            followed = keys.next().map(Arc::downgrade).unwrap();
+        });
+        until("the keys to be forgotten", || followed.strong_count() == 0).await;
     });
 }
 

@@ -32,9 +32,6 @@ use envoy_types::{
 };
 use prost::{Message, Name};
 
-/// Bytes a connection may buffer, either side.
-pub(super) const CONNECTION_BUFFER: u32 = 32_768;
-
 /// From the same stream that brought the resource, waiting for as long as it takes: a proxy that gave up waiting
 /// would serve half a configuration.
 pub(super) fn from_ads() -> ConfigSource {

@@ -3,7 +3,7 @@
 use super::{
     access::cidr,
     access_log,
-    common::{CONNECTION_BUFFER, address, duration, extension, number, socket},
+    common::{address, duration, extension, number, socket},
     datagram, downstream_tls, manager,
     metadata::put_metadata,
     networks::{Networks, networks},
@@ -52,7 +52,7 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         address: Some(any_address(listener.ip_family, listener.port)),
         filter_chains,
         default_filter_chain,
-        per_connection_buffer_limit_bytes: number(own.buffer_limit.unwrap_or(CONNECTION_BUFFER)),
+        per_connection_buffer_limit_bytes: number(own.buffer_limit.unwrap_or(SocketSettings::USUAL_BUFFER)),
         // Fairness between worker threads: by default each takes one connection and looks at its others again.
         max_connections_to_accept_per_socket_event: match own.accepts {
             Accepts::UpTo(connections) => number(connections),

@@ -20,7 +20,7 @@ use crate::{
     },
     status::Condition,
 };
-use edge_ir::{Accepts, ClientCertificates, Http10, ProxyHeader, SocketSettings, Timeout};
+use edge_ir::{Accepts, ClientCertificates, Http10, ProxyHeader, SocketSettings};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -375,8 +375,12 @@ fn together(one: &SocketSettings, other: &SocketSettings) -> Option<SocketSettin
 /// A socket with what a younger listener asks for, if that changes nothing for others: all but fingerprints must be as
 /// it is, or not asked for.
 fn joined(older: &SocketSettings, asked: &SocketSettings) -> Option<SocketSettings> {
-    let is_met = as_usual(asked.buffer_limit, older.buffer_limit, USUAL_BUFFER)
-        && as_usual(asked.inspection_timeout, older.inspection_timeout, USUAL_INSPECTION)
+    let is_met = as_usual(asked.buffer_limit, older.buffer_limit, SocketSettings::USUAL_BUFFER)
+        && as_usual(
+            asked.inspection_timeout,
+            older.inspection_timeout,
+            SocketSettings::USUAL_INSPECTION,
+        )
         && (asked.system_buffer.is_none() || asked.system_buffer == older.system_buffer)
         && (asked.accepts == Accepts::default() || asked.accepts == older.accepts)
         && (asked.keepalive.is_none() || asked.keepalive == older.keepalive)
@@ -388,10 +392,6 @@ fn joined(older: &SocketSettings, asked: &SocketSettings) -> Option<SocketSettin
     };
     is_met.then(|| together(older, &asked)).flatten()
 }
-
-/// What a connection may buffer, and how long it may take to say what it is, where nobody says anything.
-const USUAL_BUFFER: u32 = 32_768;
-const USUAL_INSPECTION: Timeout = Timeout(15_000);
 
 /// Whether nothing is asked for, or what there is, be it what is usual.
 fn as_usual<T: PartialEq>(asked: Option<T>, older: Option<T>, usual: T) -> bool {

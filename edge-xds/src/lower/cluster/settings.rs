@@ -1,7 +1,7 @@
 //! Limits and habits of the connections of a cluster.
 
 use super::super::{
-    common::{CONNECTION_BUFFER, duration, kept_case, number, pings, seconds},
+    common::{duration, kept_case, number, pings, seconds},
     socket_options::bound_with_buffers,
 };
 use super::health;
@@ -43,6 +43,8 @@ use envoy_types::{
 
 /// Seconds that a connection may take to come about, where nothing says otherwise.
 const CONNECT_SECONDS: i64 = 10;
+/// Bytes that a connection may buffer then.
+const CONNECTION_BUFFER: u32 = 32_768;
 
 /// Puts into a cluster what its settings say.
 pub(super) fn put(message: &mut pb::Cluster, cluster: &Cluster) {

@@ -10,7 +10,7 @@ use super::Table;
 use edge_translate::{
     Change,
     api::{Object, ObjectKey},
-    guards, is_attached_to,
+    guards, is_attached_to, is_guard,
 };
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -173,7 +173,7 @@ impl Table {
 
     fn let_go(&mut self, key: ObjectKey) -> Change {
         if let Some(object) = self.published.remove(&key)
-            && is_policy(&object)
+            && is_guard(&object)
         {
             self.burst.unguarded.push((object, None));
         }
@@ -204,7 +204,7 @@ impl Table {
                     self.burst.told.insert(key.clone());
                     let before = self.published.insert(key, object.clone());
                     if let Some(before) = before {
-                        if is_policy(&before) {
+                        if is_guard(&before) {
                             self.burst.unguarded.push((before.clone(), Some(object.clone())));
                         }
                         out.replaced.push((before, object));
@@ -216,16 +216,4 @@ impl Table {
         }
         out
     }
-}
-
-/// Whether an object may guard others.
-fn is_policy(object: &Object) -> bool {
-    matches!(
-        object,
-        Object::SecurityPolicy(_)
-            | Object::ClientTrafficPolicy(_)
-            | Object::BackendTrafficPolicy(_)
-            | Object::EdgeExtensionPolicy(_)
-            | Object::CustomPolicy(_)
-    )
 }

@@ -4,8 +4,8 @@ use crate::api::BackendTrafficPolicySpec;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// A hash of what a policy says. None where that depends on whose it is: limits, and requests
-/// that fail, are counted by the name of the policy, and bodies of other responses are in its namespace.
+/// A hash of what a policy says. None where that depends on whose it is: limits, and requests that fail, are counted by
+/// the name of the policy, and bodies of other responses are in its namespace.
 pub(super) fn hash(spec: &BackendTrafficPolicySpec) -> Option<u64> {
     if spec.rate_limit.is_some() || spec.admission_control.is_some() || !spec.response_override.is_empty() {
         return None;
