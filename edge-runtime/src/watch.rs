@@ -26,7 +26,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 mod patience;
 mod settle;
 
-pub(crate) use patience::{Found, Patience, Removals, Waits};
+pub(crate) use patience::{Found, Patience, RemovalWait, Waits};
 pub use settle::{Settling, Timing};
 
 /// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.

@@ -1,25 +1,22 @@
 //! What an object says that it is for.
 
+pub(crate) use crate::world::is_policy_for;
+
 use crate::{
     api::{Kind, Object},
-    world::{is_policy_for, written},
+    world::written,
 };
 
 /// Whether an object says that it is attached to another: a policy that names or chooses it, or a route or ListenerSet
 /// that names it as its parent. Whether it may be is another question.
-pub fn is_attached_to(object: &Object, other: &Object) -> bool {
+pub(crate) fn is_attached_to(object: &Object, other: &Object) -> bool {
     is_policy_for(object, other) || is_child_of(object, other)
 }
 
-/// Whether an object is a policy that may guard others, whatever it names.
-pub fn is_guard(object: &Object) -> bool {
+/// Whether an object is a policy that names or chooses what it is for. A BackendTLSPolicy is none: how a backend is
+/// spoken to keeps nobody away.
+pub(crate) fn is_policy(object: &Object) -> bool {
     written(object).is_some()
-}
-
-/// Whether an object is a policy that may keep requests away from another, because it names or chooses it. A
-/// BackendTLSPolicy is none: how a backend is spoken to keeps nobody away.
-pub fn guards(policy: &Object, other: &Object) -> bool {
-    is_policy_for(policy, other)
 }
 
 fn is_child_of(object: &Object, other: &Object) -> bool {
@@ -83,7 +80,7 @@ mod tests {
         let elsewhere = route("b", json!({ "name": "n" }));
         let by_name = policy(json!({ "targetRefs": [{ "kind": "HTTPRoute", "name": "n" }] }));
         assert!(is_attached_to(&by_name, &target) && !is_attached_to(&by_name, &elsewhere));
-        assert!(guards(&by_name, &target) && !guards(&by_name, &elsewhere) && !guards(&target, &gateway));
+        assert!(is_policy(&by_name) && !is_policy(&target) && !is_policy_for(&target, &gateway));
         assert!(!is_attached_to(&by_name, &gateway));
         let selector = |label: &str| json!({ "kind": "HTTPRoute", "matchLabels": { "a": label } });
         let by_label = |label| policy(json!({ "targetSelectors": [selector(label)] }));

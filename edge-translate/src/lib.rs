@@ -51,6 +51,7 @@ pub mod api;
 mod attached;
 mod change;
 pub mod config;
+pub mod edits;
 mod engine;
 mod fact;
 pub mod load;
@@ -64,7 +65,6 @@ pub mod status;
 mod translation;
 mod world;
 
-pub use attached::{guards, is_attached_to, is_guard};
 pub use change::Change;
 pub use engine::Translator;
 pub use fact::{

@@ -10,6 +10,7 @@
 //! was written together with a removal that waits waits with it, but not as long.
 
 use super::Settling;
+use edge_translate::edits::Removals;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -69,27 +70,38 @@ pub(crate) struct Waits {
     pub(crate) written: BTreeSet<PathBuf>,
     /// Empty for so long that they are meant to be.
     pub(crate) empty: BTreeSet<PathBuf>,
-    /// What becomes of objects that are gone.
-    pub(crate) removals: Removals,
+    /// How far the wait for objects that are gone has come.
+    pub(crate) removals: RemovalWait,
     /// Files that have changed so shortly before that one edit may go on.
     pub(crate) busy: BTreeSet<PathBuf>,
     /// Whether more is known to have happened than was looked at.
     pub(crate) is_cut: bool,
 }
 
-/// What becomes of objects that are gone.
+/// How far the wait for objects that are gone has come: they may come back elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Removals {
-    /// They are told.
+pub(crate) enum RemovalWait {
+    /// It is over.
     #[default]
-    Told,
-    /// They are told if nothing more has changed.
-    ToldInQuiet,
-    /// Edits have waited long enough: what is gone with them is told.
-    ToldWithEdits,
-    /// They stay for now, for they may come back elsewhere, unless the edit of one file says clearly that they are
-    /// gone.
-    Wait,
+    Over,
+    /// It is over if nothing more has changed.
+    OverInQuiet,
+    /// It is over for edits and what is gone with them.
+    OverForEdits,
+    /// It goes on.
+    Open,
+}
+
+impl RemovalWait {
+    /// What becomes of objects that are gone, after a look that found this.
+    pub(crate) fn now(self, found: &Found) -> Removals {
+        match self {
+            Self::Over => Removals::Tell,
+            Self::OverInQuiet if found.changed.is_empty() => Removals::Tell,
+            Self::OverForEdits => Removals::TellWithEdits,
+            Self::OverInQuiet | Self::Open => Removals::Hold,
+        }
+    }
 }
 
 impl Waits {
@@ -137,10 +149,10 @@ impl Patience {
             self.changed.retain(|_, changed| now < *changed + PAUSE);
         }
         let removals = match self.removals {
-            Some(waits) if waits.latest <= now => Removals::Told,
-            Some(waits) if waits.until <= now => Removals::ToldInQuiet,
-            _ if self.edits.is_some_and(|until| until <= now) => Removals::ToldWithEdits,
-            _ => Removals::Wait,
+            Some(waits) if waits.latest <= now => RemovalWait::Over,
+            Some(waits) if waits.until <= now => RemovalWait::OverInQuiet,
+            _ if self.edits.is_some_and(|until| until <= now) => RemovalWait::OverForEdits,
+            _ => RemovalWait::Open,
         };
         let is_over = |(path, until): (&PathBuf, &Instant)| (*until <= now).then(|| path.clone());
         Waits {
@@ -222,17 +234,17 @@ mod tests {
         let start = Instant::now();
         let ms = |n| start + Duration::from_millis(n);
         let mut patience = Patience::default();
-        assert_eq!(patience.waits(start).removals, Removals::Wait);
+        assert_eq!(patience.waits(start).removals, RemovalWait::Open);
         patience.note_found(found(&["a"], false), start);
         assert_eq!(patience.waits(ms(500)).busy, ["a".into()].into(), "it changed just now");
         patience.note_found(found(&["b"], true), ms(500));
-        assert_eq!(patience.waits(ms(1400)).removals, Removals::Wait);
+        assert_eq!(patience.waits(ms(1400)).removals, RemovalWait::Open);
         patience.note_found(found(&["c"], true), ms(1400));
         assert_eq!(patience.next(), Some(ms(2400)), "from the last change");
         patience.note_found(found(&[], true), ms(2000));
         assert_eq!(patience.next(), Some(ms(2400)));
         let waits = patience.waits(ms(2400));
-        assert_eq!(waits.removals, Removals::ToldInQuiet);
+        assert_eq!(waits.removals, RemovalWait::OverInQuiet);
         assert_eq!(waits.busy, ["a", "b", "c"].map(PathBuf::from).into(), "all of one edit");
         patience.note_found(found(&[], false), ms(2400));
         assert_eq!(patience.next(), None);
@@ -241,10 +253,10 @@ mod tests {
         patience.note_found(found(&["a"], true), ms(3000));
         for step in 1..=11 {
             let now = ms(3000 + step * 900);
-            assert_eq!(patience.waits(now).removals, Removals::Wait);
+            assert_eq!(patience.waits(now).removals, RemovalWait::Open);
             patience.note_found(found(&["a"], true), now);
         }
-        assert_eq!(patience.waits(ms(13_000)).removals, Removals::Told);
+        assert_eq!(patience.waits(ms(13_000)).removals, RemovalWait::Over);
     }
 
     #[tokio::test]
@@ -259,9 +271,9 @@ mod tests {
         for n in [0, 900, 1800] {
             patience.note_found(with_edits(), ms(n));
         }
-        assert_eq!(patience.waits(ms(1999)).removals, Removals::Wait);
+        assert_eq!(patience.waits(ms(1999)).removals, RemovalWait::Open);
         assert_eq!(patience.next(), Some(ms(2000)), "counted from the first");
-        assert_eq!(patience.waits(ms(2000)).removals, Removals::ToldWithEdits);
+        assert_eq!(patience.waits(ms(2000)).removals, RemovalWait::OverForEdits);
         patience.note_found(found(&["a"], true), ms(2000));
         assert_eq!(patience.next(), Some(ms(3000)));
         patience.note_found(with_edits(), ms(2900));

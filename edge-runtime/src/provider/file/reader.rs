@@ -8,13 +8,14 @@ use super::{
 use crate::{
     error::describe,
     state::{Coverage, SourceLocation},
-    watch::{Found, Removals, Waits, identity},
+    watch::{Found, Waits, identity},
 };
 use copies::Copies;
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
     Change,
     api::{CustomKind, ObjectKey},
+    edits::Removals,
     load::{About, Limits, LoadFinding, Loaded, Source},
 };
 use folders::Folders;
@@ -108,6 +109,7 @@ impl Reader {
         let gone = self.remove_vanished(&listing, &listed);
         let (mut waiting, is_partial) = self.read_changed(&listing, waits);
         waiting.changed.extend(gone);
+        self.table.regroup();
         let changes = self.take_changes(&listing, waits, &waiting);
         waiting.has_removals = self.table.has_removals();
         waiting.has_edits = self.table.has_edits();
@@ -138,15 +140,12 @@ impl Reader {
     }
 
     /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that
-    /// file alone has changed and is there. What came in the same edit waits with it: it may be meant for a world
-    /// without that.
+    /// file alone has changed and is there.
     fn take_changes(&mut self, listing: &Listing, waits: &Waits, found: &Found) -> Vec<Change> {
         if waits.busy.is_empty() {
             self.table.rest();
         }
-        let gone = self.table.gone();
-        let is_clear = || {
-            let from = self.table.left_by(&gone)?;
+        let is_clear = |from: &Arc<Path>| {
             let written = waits.written.iter().filter(|path| listing.files.contains_key(*path));
             let mut busy = waits
                 .busy
@@ -154,16 +153,13 @@ impl Reader {
                 .chain(&found.changed)
                 .chain(&found.emptied)
                 .chain(written);
-            Some(!waits.is_cut && listing.files.contains_key(&*from) && busy.all(|path| **path == *from))
+            !waits.is_cut && listing.files.contains_key(&**from) && busy.all(|path| **path == **from)
         };
-        match waits.removals {
-            _ if gone.is_empty() || is_clear() == Some(true) => self.table.take_changes(),
-            Removals::Told => self.table.take_changes(),
-            Removals::ToldInQuiet if found.changed.is_empty() => self.table.take_changes(),
-            Removals::ToldWithEdits => self.table.take_edits(),
-            Removals::ToldInQuiet | Removals::Wait if self.table.is_torn(&gone) => Vec::new(),
-            Removals::ToldInQuiet | Removals::Wait => self.table.take_changes_but_removals(),
-        }
+        let removals = match self.table.left_by().is_some_and(is_clear) {
+            true => Removals::Tell,
+            false => waits.removals.now(found),
+        };
+        self.table.take_changes(removals)
     }
 
     /// Forgets files that are gone, and says which.

@@ -6,14 +6,15 @@
 //!   in their last good form until the text is whole again or the file is gone ([`entry`]). Of a file that was broken
 //!   before the controller began, that is the form in its copy ([`kept`](super::kept)).
 //! * Everything else follows: an object that a whole text doesn't hold any more is gone, at once or when it is sure
-//!   that it hasn't moved ([`burst`]).
+//!   that it hasn't moved ([`edits`](edge_translate::edits)).
 //! * Of the same object in two files, the one of the first path in order is in force; one that comes in a file is no
 //!   longer held for another.
 
 use crate::state::SourceLocation;
-use burst::Burst;
 use edge_translate::{
+    Change,
     api::{Object, ObjectKey},
+    edits::{Edits, Removals, Sources},
     load::{LoadFinding, Loaded, Severity, in_force_elsewhere},
 };
 use entry::{FileEntry, Form, LoadedEntry};
@@ -23,7 +24,6 @@ use std::{
     sync::Arc,
 };
 
-mod burst;
 mod entry;
 
 pub(super) use entry::Settled;
@@ -34,18 +34,33 @@ pub struct Table {
     files: BTreeMap<Arc<Path>, FileEntry>,
     /// The files that hold an object, in order: the first is in force.
     holders: BTreeMap<ObjectKey, BTreeSet<Arc<Path>>>,
-    /// What the world knows, with the file it is from.
-    published: BTreeMap<ObjectKey, Object>,
-    /// Objects to compare with `published`.
-    touched: BTreeSet<ObjectKey>,
+    /// What the world knows, and what of the files it isn't told yet.
+    edits: Edits<Arc<Path>>,
     /// Objects that came, went, or stand on another line.
     moved: BTreeSet<ObjectKey>,
     /// Objects that came in a file since the last look.
     arrived: BTreeSet<ObjectKey>,
-    /// Objects that went, each with the file that held it last.
-    left: BTreeMap<ObjectKey, Arc<Path>>,
     regrouped: Regrouped,
-    burst: Burst,
+}
+
+/// What the files hold, to be compared with what is in force.
+struct Held<'a> {
+    files: &'a BTreeMap<Arc<Path>, FileEntry>,
+    holders: &'a BTreeMap<ObjectKey, BTreeSet<Arc<Path>>>,
+}
+
+impl Sources for Held<'_> {
+    type Id = Arc<Path>;
+
+    fn object(&self, key: &ObjectKey) -> Option<&Object> {
+        let winner = self.holders.get(key)?.first()?;
+        Some(&self.files.get(winner)?.objects.get(key)?.object)
+    }
+
+    fn objects_of(&self, source: &Arc<Path>) -> impl Iterator<Item = &Object> {
+        let file = self.files.get(source).into_iter();
+        file.flat_map(|file| file.objects.values()).map(|held| &held.object)
+    }
 }
 
 /// What became of held objects in a look, beside what their own files say.
@@ -81,7 +96,7 @@ impl Table {
             holders.remove(from);
             holders.insert(Arc::clone(&to));
             self.moved.insert(key.clone());
-            self.touched.insert(key.clone());
+            self.edits.note_touched(key.clone());
         }
         self.files.insert(to, entry);
     }
@@ -117,15 +132,11 @@ impl Table {
             }
             match old.get(key) {
                 Some(before) if before.object == held.object => {}
-                Some(_) => {
-                    self.touched.insert(key.clone());
-                    self.burst.note_brought(path);
-                }
+                Some(_) => self.edits.note_brought(key, path),
                 None => {
                     self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
-                    self.touched.insert(key.clone());
                     self.arrived.insert(key.clone());
-                    self.burst.note_brought(path);
+                    self.edits.note_brought(key, path);
                 }
             }
         }
@@ -140,8 +151,7 @@ impl Table {
                 }
             }
             self.moved.insert(key.clone());
-            self.left.insert(key.clone(), Arc::clone(path));
-            self.touched.insert(key);
+            self.edits.note_left(key, path);
         }
     }
 
@@ -157,7 +167,7 @@ impl Table {
             };
             let (held, read): (BTreeSet<_>, BTreeSet<_>) = holders.iter().cloned().partition(is_held);
             // Nothing was known before, so that nobody knows what came.
-            if read.is_empty() || self.published.is_empty() {
+            if read.is_empty() || self.edits.in_force().is_empty() {
                 continue;
             }
             *holders = read;
@@ -168,24 +178,24 @@ impl Table {
                 self.regrouped.dropped.entry(path).or_default().insert(key.clone());
             }
             self.moved.insert(key.clone());
-            self.touched.insert(key);
+            self.edits.note_touched(key);
         }
     }
 
     /// What went from one file and stands broken in another is held there.
     fn adopt_broken(&mut self) {
-        let left = std::mem::take(&mut self.left);
-        let gone = left.into_iter().filter(|(key, _)| !self.holders.contains_key(key));
-        for (key, from) in gone.collect::<Vec<_>>() {
-            let named = |entry: &FileEntry| Some(entry.doubts.iter().find(|doubt| doubt.names(&key))?.line);
-            let adopter = self
-                .files
+        let (files, holders, regrouped) = (&mut self.files, &mut self.holders, &mut self.regrouped);
+        self.edits.retain_left(|key, from, in_force| {
+            if holders.contains_key(key) {
+                return false;
+            }
+            let named = |entry: &FileEntry| Some(entry.doubts.iter().find(|doubt| doubt.names(key))?.line);
+            let adopter = files
                 .iter_mut()
                 .find_map(|(path, entry)| Some((path, named(entry)?, entry)));
-            let (Some((path, line, entry)), Some(object)) = (adopter, self.published.get(&key)) else {
+            let (Some((path, line, entry)), Some(object)) = (adopter, in_force) else {
                 // It may still come.
-                self.left.insert(key, from);
-                continue;
+                return true;
             };
             let was = LoadedEntry {
                 object: object.clone(),
@@ -193,9 +203,50 @@ impl Table {
                 form: Form::Held,
             };
             entry.hold(key.clone(), was);
-            self.regrouped.adopted.entry(Arc::clone(path)).or_default().insert(from);
-            self.holders.entry(key).or_default().insert(Arc::clone(path));
-        }
+            let adopted = regrouped.adopted.entry(Arc::clone(path)).or_default();
+            adopted.insert(Arc::clone(from));
+            holders.entry(key.clone()).or_default().insert(Arc::clone(path));
+            false
+        });
+    }
+
+    /// All files are read: what came in one and is held for another, or stands broken there, is held by one of them.
+    pub(super) fn regroup(&mut self) {
+        self.drop_held();
+        self.adopt_broken();
+    }
+
+    /// Nothing has changed for a while.
+    pub(super) fn rest(&mut self) {
+        self.edits.rest();
+    }
+
+    /// The one file that held last all that is gone, if anything is.
+    pub(super) fn left_by(&self) -> Option<&Arc<Path>> {
+        let held = Held {
+            files: &self.files,
+            holders: &self.holders,
+        };
+        self.edits.left_by(&self.edits.gone(&held))
+    }
+
+    /// What the world must be told since the last call.
+    pub(super) fn take_changes(&mut self, removals: Removals) -> Vec<Change> {
+        let held = Held {
+            files: &self.files,
+            holders: &self.holders,
+        };
+        self.edits.tell(&held, removals)
+    }
+
+    /// Whether something is gone and wasn't told yet.
+    pub(super) fn has_removals(&self) -> bool {
+        self.edits.has_removals()
+    }
+
+    /// Whether something came and wasn't told yet.
+    pub(super) fn has_edits(&self) -> bool {
+        self.edits.has_edits()
     }
 
     /// What became of held objects since the last call.
@@ -265,7 +316,7 @@ impl Table {
 
     /// How many objects are in force.
     pub fn n_objects(&self) -> usize {
-        self.published.len()
+        self.edits.in_force().len()
     }
 
     /// The paths of known files that aren't in `listed`.

@@ -4,7 +4,7 @@ use super::{kept::Before, *};
 use crate::{
     state::Coverage,
     task::Task,
-    watch::{Removals, Waits},
+    watch::{RemovalWait, Waits},
 };
 use edge_translate::{Change, api::ObjectKey};
 use std::{fs, os::unix::fs::symlink, time::Duration};
@@ -379,7 +379,7 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let roots = [folder.path().to_owned()];
     let waiting = Waits {
-        removals: Removals::Wait,
+        removals: RemovalWait::Open,
         busy: [folder.path().join("b.yaml")].into(),
         ..Waits::default()
     };

@@ -1,10 +1,7 @@
 //! What follows from edits of files.
 
 use super::*;
-use edge_translate::{
-    Change,
-    load::{Limits, Source, load, merge_files},
-};
+use edge_translate::load::{Limits, Source, load, merge_files};
 
 fn service(name: &str, port: u16) -> String {
     format!(
@@ -40,7 +37,9 @@ impl World {
             Change::Remove(key) => format!("-{}", key.name),
             Change::Fact(fact) => panic!("a table of resources tells {fact:?}"),
         };
-        self.0.take_changes().into_iter().map(name).collect()
+        self.0.regroup();
+        let changes = self.0.take_changes(Removals::Tell);
+        changes.into_iter().map(name).collect()
     }
 
     fn findings(&self) -> Vec<String> {
@@ -146,7 +145,7 @@ fn any_history_of_edits_ends_in_what_the_files_hold() {
             last.insert(path, text);
         }
         last.into_iter().for_each(|(path, text)| drop(fresh.write(path, text)));
-        assert_eq!(world.0.published, fresh.0.published, "order {order:?}");
+        assert_eq!(world.0.edits.in_force(), fresh.0.edits.in_force(), "order {order:?}");
     }
 }
 
@@ -181,7 +180,7 @@ fn files_together_mean_what_they_mean_offline() {
         table.load(Path::new(path), loaded);
     }
     let mut online: Vec<Object> = table
-        .take_changes()
+        .take_changes(Removals::Tell)
         .into_iter()
         .map(|change| match change {
             Change::Put(object) => object,
@@ -341,48 +340,4 @@ fn what_moves_to_another_file_and_breaks_on_the_way_is_held_there() {
     assert_eq!(world.write("a", &service("r", 1)), [""; 0]);
     assert_eq!(world.write("b", &service("guard", 3)), ["+guard:3"]);
     assert_eq!(world.delete("b"), ["-guard"]);
-}
-
-fn route(name: &str, gateway: &str) -> String {
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {name}}}\n\
-         spec: {{parentRefs: [{{name: {gateway}}}]}}\n---\n"
-    )
-}
-
-fn guard_of(target: &str) -> String {
-    format!(
-        "apiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\nmetadata: {{name: s}}\n\
-         spec: {{targetRefs: [{{kind: HTTPRoute, name: {target}}}]}}\n---\n"
-    )
-}
-
-#[test]
-fn a_route_that_goes_stays_no_longer_than_what_guards_it() {
-    let mut world = World::new();
-    world.write("main", &(route("main", "gw") + &route("other", "gw")));
-    world.write("sec", &guard_of("main"));
-    let mut load_held = |path: &str, text: &str| {
-        let loaded = load(&Source { name: path, text }, &Limits::default());
-        world.0.load(Path::new(path), loaded);
-        let changes = world.0.take_changes_but_removals();
-        changes
-            .iter()
-            .map(|change| match change {
-                Change::Put(object) => format!("+{}", object.key()),
-                Change::Remove(key) => format!("-{key}"),
-                Change::Fact(_) => "?".to_owned(),
-            })
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        load_held("main", &route("main2", "gw")),
-        ["+HTTPRoute/default/main2"],
-        "what is gone waits"
-    );
-    assert_eq!(
-        load_held("sec", &guard_of("main2")),
-        ["+SecurityPolicy/default/s", "-HTTPRoute/default/main"]
-    );
-    assert_eq!(world.changes(), ["-other"], "nobody has left that one");
 }
