@@ -122,7 +122,9 @@ pub use login::{
     Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
 };
 pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
-pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, GuardSet, ListenerName, RouteTableName, SecretName};
+pub use name::{
+    ClusterName, Domain, EndpointSetName, FleetKey, FleetOwner, GuardSet, ListenerName, RouteTableName, SecretName,
+};
 pub use named_hosts::NamedHosts;
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};

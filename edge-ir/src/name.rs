@@ -101,9 +101,64 @@ name!(
     Domain
 );
 
+/// Who has a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetOwner<'a> {
+    /// One Gateway.
+    Gateway {
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+    /// All Gateways of a class.
+    Class(&'a str),
+}
+
+impl<'a> FleetOwner<'a> {
+    /// The owner by the text of a fleet's key. No name of an object has a `/`.
+    pub fn of_key(key: &'a str) -> Self {
+        match key.split_once('/') {
+            Some((namespace, name)) => Self::Gateway { namespace, name },
+            None => Self::Class(key),
+        }
+    }
+}
+
+impl FleetKey {
+    /// The fleet of one Gateway.
+    pub fn of_gateway(namespace: &str, name: &str) -> Self {
+        Self::from(format!("{namespace}/{name}"))
+    }
+
+    /// The fleet that the Gateways of a class share.
+    pub fn of_class(name: &str) -> Self {
+        Self::from(name)
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> FleetOwner<'_> {
+        FleetOwner::of_key(self)
+    }
+}
+
 /// None.
 impl Default for GuardSet {
     fn default() -> Self {
         "".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FleetKey, FleetOwner};
+
+    #[test]
+    fn a_key_tells_whose_its_fleet_is() {
+        let own = FleetKey::of_gateway("ns", "gw");
+        let (namespace, name) = ("ns", "gw");
+        assert_eq!((own.as_str(), own.owner()), ("ns/gw", FleetOwner::Gateway { namespace, name }));
+        let shared = FleetKey::of_class("edge");
+        assert_eq!((shared.as_str(), shared.owner()), ("edge", FleetOwner::Class("edge")));
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     name::{FleetId, Id, Sym},
     settings::Platform,
 };
-use edge_ir::{Placement, PortProtocol};
+use edge_ir::{FleetKey, Placement, PortProtocol};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The judgement on a Gateway.
@@ -153,7 +153,10 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
     let merge = Merge::of(class_proxy.as_ref(), reader.settings().placement);
     let fleet = FleetId(match merge {
         Merge::Class => class_name,
-        Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
+        Merge::Own => reader.sym(&FleetKey::of_gateway(
+            &gateway.metadata.namespace,
+            &gateway.metadata.name,
+        )),
     });
     let (own, own_problem) = match merge {
         Merge::Own => own_proxy(reader, gateway, class_proxy.as_ref()),

@@ -7,7 +7,7 @@ use crate::{
     api::{Kind, Object, ObjectKey},
     settings::Settings,
 };
-use edge_ir::{FleetKey, Placement};
+use edge_ir::{FleetKey, FleetOwner, Placement};
 use std::sync::Arc;
 
 /// Where a fleet's objects are by rule, and what they are called.
@@ -25,9 +25,10 @@ impl Settings {
     /// The home of a fleet; none of a fleet that Gateways share where fleets are in the namespace of their Gateway:
     /// there is no such fleet.
     pub fn home(&self, key: &FleetKey) -> Option<Home> {
-        let namespace = match self.placement {
-            Placement::Controller => Arc::clone(&self.controller_namespace),
-            Placement::Gateway => key.as_str().split_once('/')?.0.into(),
+        let namespace = match (self.placement, key.owner()) {
+            (Placement::Controller, _) => Arc::clone(&self.controller_namespace),
+            (Placement::Gateway, FleetOwner::Gateway { namespace, .. }) => namespace.into(),
+            (Placement::Gateway, FleetOwner::Class(_)) => return None,
         };
         Some(Home {
             namespace,
@@ -41,9 +42,9 @@ impl Translator {
     /// Fleets that the Gateways of this one may have instead, of which nobody can tell that they aren't wanted. `key`:
     /// a fleet whose infrastructure can't be told.
     pub fn alternatives(&self, key: &FleetKey) -> Vec<FleetKey> {
-        match key.as_str().contains('/') {
-            true => self.perhaps_shared(key).into_iter().collect(),
-            false => self.perhaps_own(key),
+        match key.owner() {
+            FleetOwner::Gateway { namespace, name } => self.perhaps_shared(namespace, name).into_iter().collect(),
+            FleetOwner::Class(_) => self.perhaps_own(key),
         }
     }
 
@@ -52,14 +53,13 @@ impl Translator {
     fn perhaps_own(&self, key: &FleetKey) -> Vec<FleetKey> {
         let gateways = self.members(key).into_iter();
         gateways
-            .map(|gateway| FleetKey::new(format!("{}/{}", gateway.namespace, gateway.name)))
+            .map(|gateway| FleetKey::of_gateway(&gateway.namespace, &gateway.name))
             .collect()
     }
 
     /// The fleet that a Gateway shares with the others of its class if the EdgeProxy of that says so, which isn't there
-    /// to be asked, or said so until it couldn't be used any more. `key`: the Gateway's own fleet.
-    fn perhaps_shared(&self, key: &FleetKey) -> Option<FleetKey> {
-        let (namespace, name) = key.as_str().split_once('/')?;
+    /// to be asked, or said so until it couldn't be used any more.
+    fn perhaps_shared(&self, namespace: &str, name: &str) -> Option<FleetKey> {
         let Object::Gateway(gateway) = self.object(&ObjectKey::new(Kind::Gateway, namespace, name))? else {
             return None;
         };
@@ -70,7 +70,7 @@ impl Translator {
         let parameters = object.spec.parameters_ref.as_ref()?;
         let proxy = ObjectKey::new(Kind::EdgeProxy, parameters.namespace.as_deref()?, &*parameters.name);
         let is_told = self.object(&proxy).is_some() && !self.refuses_class(class);
-        (!is_told).then(|| class.into())
+        (!is_told).then(|| FleetKey::of_class(class))
     }
 }
 

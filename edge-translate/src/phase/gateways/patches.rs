@@ -11,7 +11,7 @@ use crate::{
     phase::{origin, precedence::Seniority},
     settings::Feature,
 };
-use edge_ir::Patch;
+use edge_ir::{FleetOwner, Patch};
 use std::sync::Arc;
 
 /// The patches of a fleet, in the order in which they apply; none while it has no Gateway. They are told by its name
@@ -22,9 +22,9 @@ pub(crate) fn patches(reader: &Reader<'_>, fleet: FleetId) -> Option<Vec<Patch>>
         return Some(Vec::new());
     }
     let name = reader.text(fleet.0);
-    let target = match name.split_once('/') {
-        Some((namespace, gateway)) => (Kind::Gateway, reader.id(namespace, gateway)),
-        None => (Kind::GatewayClass, reader.id("", &name)),
+    let target = match FleetOwner::of_key(&name) {
+        FleetOwner::Gateway { namespace, name } => (Kind::Gateway, reader.id(namespace, name)),
+        FleetOwner::Class(name) => (Kind::GatewayClass, reader.id("", name)),
     };
     let policies = reader.patch_policies(target.0, target.1);
     let mut policies: Vec<&EdgePatchPolicy> = policies

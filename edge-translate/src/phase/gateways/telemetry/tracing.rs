@@ -8,7 +8,7 @@ use crate::{
     phase::{operators, policies::traffic::Problems, tracing},
     settings::Platform,
 };
-use edge_ir::{AppProtocol, FleetTracing, Fraction, Pairs, SampledShare, Sampler, TagValue, TraceProvider};
+use edge_ir::{AppProtocol, FleetOwner, FleetTracing, Fraction, Pairs, SampledShare, Sampler, TagValue, TraceProvider};
 use std::sync::Arc;
 
 /// All of them.
@@ -101,9 +101,9 @@ fn provider(finder: &mut Finder<'_, '_>, spec: &TracingProvider) -> Result<Trace
 
 /// `<gateway>.<namespace>`; that of a fleet that Gateways share is its class.
 fn service_name(fleet: &str) -> Arc<str> {
-    match fleet.split_once('/') {
-        Some((namespace, gateway)) => format!("{gateway}.{namespace}").into(),
-        None => fleet.into(),
+    match FleetOwner::of_key(fleet) {
+        FleetOwner::Gateway { namespace, name } => format!("{name}.{namespace}").into(),
+        FleetOwner::Class(name) => name.into(),
     }
 }
 
