@@ -283,7 +283,10 @@ impl World {
         self.unsaid.append(&mut statuses);
         let is_first = self.outputs.published.borrow().is_none();
         let is_hooked = self.hook();
-        if (is_first && self.unanswered.must_wait()) || !is_hooked {
+        if is_first {
+            self.unanswered.advance();
+        }
+        if (is_first && self.unanswered.is_waiting()) || !is_hooked {
             return;
         }
         self.unanswered.end();
@@ -323,10 +326,10 @@ impl World {
     fn ask_for_documents(&mut self, wanted: &QuestionChanges) {
         self.unanswered.follow(wanted);
         let documents = &self.outputs.documents;
-        for question in wanted.removed.iter().filter(|question| is_fetched(question)) {
+        for question in wanted.removed.iter().filter(|question| question.is_fetched()) {
             documents.send_modify(|asked| _ = asked.remove(question));
         }
-        for question in wanted.added.iter().filter(|question| is_fetched(question)) {
+        for question in wanted.added.iter().filter(|question| question.is_fetched()) {
             self.n_documents += 1;
             documents.send_modify(|asked| _ = asked.insert(question.clone(), self.n_documents));
         }
@@ -468,12 +471,5 @@ impl World {
             (key.clone(), state)
         });
         fleets.collect()
-    }
-}
-
-fn is_fetched(question: &Question) -> bool {
-    match question {
-        Question::Document(_) | Question::Module(_) => true,
-        Question::Time(_) | Question::Port(_) => false,
     }
 }

@@ -29,6 +29,16 @@ pub enum Question {
     Module(Arc<WantedModule>),
 }
 
+impl Question {
+    /// Whether a server elsewhere is asked, so that the answer takes its time and may never come.
+    pub const fn is_fetched(&self) -> bool {
+        match self {
+            Self::Document(_) | Self::Module(_) => true,
+            Self::Time(_) | Self::Port(_) => false,
+        }
+    }
+}
+
 /// What came of fetching a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched {
@@ -65,6 +75,18 @@ pub enum Fact {
     /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches. Nobody asks:
     /// who lowers a fleet tells.
     Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),
+}
+
+impl Fact {
+    /// What it answers; none of what is told without being asked, and of the time, which answers whatever has passed.
+    pub fn question(&self) -> Option<Question> {
+        match self {
+            Self::Port(port, _) => Some(Question::Port(*port)),
+            Self::Document(url, _) => Some(Question::Document(Arc::clone(url))),
+            Self::Module(wanted, _) => Some(Question::Module(Arc::clone(wanted))),
+            Self::Time(_) | Self::Patched(..) => None,
+        }
+    }
 }
 
 /// What translation wants to be told, as the difference to the translation before.

@@ -19,7 +19,7 @@ pub struct Upkeep {
 
 impl Upkeep {
     /// Makes what is missing or can't go on serving, and says so.
-    pub fn look(&self) -> Result<(), Error> {
+    pub fn renew_due(&self) -> Result<(), Error> {
         let folder = self.folder.display();
         match ensure(&self.folder, &self.namespace, &self.dns_domain, Existing::Keep)? {
             Outcome::Kept => {}
@@ -39,8 +39,8 @@ impl Upkeep {
                 _ = clock.tick() => {}
             }
             let due = self.clone();
-            let looked = tokio::task::spawn_blocking(move || due.look()).await;
-            let problem = match looked {
+            let renewed = tokio::task::spawn_blocking(move || due.renew_due()).await;
+            let problem = match renewed {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(error) => Some(error.to_string()),
@@ -67,18 +67,18 @@ mod tests {
             namespace: "edge-gateway-system".into(),
             dns_domain: "cluster.local".into(),
         };
-        upkeep.look().unwrap();
+        upkeep.renew_due().unwrap();
         let key = folder.path().join("edge-gateway/tls.key");
         let other = fs::read(folder.path().join("edge/tls.key")).unwrap();
         fs::write(&key, &other).unwrap();
         let every = Duration::from_millis(5);
         let task = Task::spawn("certificates", |stop| upkeep.run(every, stop));
-        let renewed = time::timeout(Duration::from_secs(10), async {
+        let is_renewed = time::timeout(Duration::from_secs(10), async {
             while fs::read(&key).unwrap() == other {
                 time::sleep(every).await;
             }
         });
-        renewed.await.expect("it fits again");
+        is_renewed.await.expect("it fits again");
         task.stop(Duration::from_secs(10)).await;
     }
 }

@@ -314,7 +314,7 @@ impl Process {
             Some(admin) if questions::answers(admin).await => self.leave(what, patience).await,
             _ => {
                 self.on_drop = OnDrop::Kill;
-                self.handle.signal(Signal::KILL);
+                self.signal(Signal::KILL);
                 self.handle.ended().await;
             }
         }
@@ -322,15 +322,22 @@ impl Process {
 
     /// Asks the process to end, and kills it if it doesn't: for one that never served.
     pub(super) async fn end(self) {
-        self.handle.signal(Signal::TERM);
+        self.signal(Signal::TERM);
         self.wait_or_kill().await;
     }
 
     async fn wait_or_kill(mut self) {
         self.on_drop = OnDrop::Kill;
         if time::timeout(PROCESS_GRACE, self.handle.ended()).await.is_err() {
-            self.handle.signal(Signal::KILL);
+            self.signal(Signal::KILL);
             self.handle.ended().await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Err(error) = self.handle.signal(signal) {
+            let (fleet, process) = (&self.fleet, self.id());
+            tracing::debug!(%fleet, ?process, ?signal, %error, "can't signal a proxy");
         }
     }
 
@@ -364,7 +371,7 @@ impl Drop for Process {
         match (has_ended, is_left) {
             (true, _) => {}
             (false, true) => return,
-            (false, false) => self.handle.signal(Signal::KILL),
+            (false, false) => self.signal(Signal::KILL),
         }
         if let Some(record) = self.record.take() {
             record.remove();
@@ -391,17 +398,14 @@ impl Handle {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        let sent = match self {
+    fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
+        match self {
             // A child that wasn't waited for keeps its number.
             Self::Child(child) => match child.id().and_then(pid) {
                 Some(pid) => kill_process(pid, signal),
                 None => Ok(()),
             },
             Self::Adopted(_, fd) => pidfd_send_signal(fd, signal),
-        };
-        if let Err(error) = sent {
-            tracing::debug!(%error, "can't signal a proxy");
         }
     }
 }

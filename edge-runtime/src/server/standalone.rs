@@ -49,7 +49,7 @@ impl Prepared {
             namespace: Arc::clone(&config.settings.controller_namespace),
             dns_domain: Arc::clone(&config.settings.dns_domain),
         };
-        upkeep.look()?;
+        upkeep.renew_due()?;
         Ok(Self {
             standalone,
             upkeep,

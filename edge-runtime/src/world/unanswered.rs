@@ -3,11 +3,9 @@
 //! Nobody waits for them but the first publication, and that for a while: proxies that ran before this controller serve
 //! by what was fetched then, and what waits for a fetch is closed.
 
-use super::is_fetched;
 use edge_translate::{Fact, Question, QuestionChanges};
 use std::{
     collections::BTreeSet,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -30,11 +28,8 @@ impl Unanswered {
     /// Follows what translation asks.
     pub(super) fn follow(&mut self, wanted: &QuestionChanges) {
         let fetched = |questions: &[Question]| {
-            questions
-                .iter()
-                .filter(|question| is_fetched(question))
-                .cloned()
-                .collect()
+            let fetched = questions.iter().filter(|question| question.is_fetched());
+            fetched.cloned().collect()
         };
         let removed: BTreeSet<Question> = fetched(&wanted.removed);
         self.questions.retain(|question| !removed.contains(question));
@@ -44,32 +39,27 @@ impl Unanswered {
 
     /// Takes note of an answer, whatever it is.
     pub(super) fn take(&mut self, answer: &Fact) {
-        let question = match answer {
-            Fact::Document(url, _) => Question::Document(Arc::clone(url)),
-            Fact::Module(wanted, _) => Question::Module(Arc::clone(wanted)),
-            Fact::Time(_) | Fact::Port(..) | Fact::Patched(..) => return,
-        };
-        self.questions.remove(&question);
+        if let Some(question) = answer.question() {
+            self.questions.remove(&question);
+        }
+    }
+
+    /// Begins the wait of the first publication, where something is waited for, and ends it when it was long enough.
+    pub(super) fn advance(&mut self) {
+        if self.is_due() {
+            self.end();
+        }
+        if self.until.is_some() || self.questions.is_empty() || self.patience.is_zero() {
+            return;
+        }
+        let (n, seconds) = (self.questions.len(), self.patience.as_secs());
+        tracing::info!("nothing is published until {n} documents or modules were asked for, {seconds} s at the most");
+        self.until = Some(Instant::now() + self.patience);
     }
 
     /// Whether the first publication waits.
-    pub(super) fn must_wait(&mut self) -> bool {
-        let patience = self.patience;
-        if self.questions.is_empty() || patience.is_zero() {
-            return false;
-        }
-        let until = *self.until.get_or_insert_with(|| {
-            let (n, seconds) = (self.questions.len(), patience.as_secs());
-            tracing::info!(
-                "nothing is published until {n} documents or modules were asked for, {seconds} s at the most"
-            );
-            Instant::now() + patience
-        });
-        let must_wait = Instant::now() < until;
-        if !must_wait {
-            self.end();
-        }
-        must_wait
+    pub(super) fn is_waiting(&self) -> bool {
+        self.wait().is_some()
     }
 
     /// How long that still is.
@@ -87,5 +77,36 @@ impl Unanswered {
     pub(super) fn end(&mut self) {
         self.until = None;
         self.patience = Duration::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_translate::Fetched;
+
+    #[test]
+    fn the_first_publication_waits_for_what_is_fetched_and_not_for_ever() {
+        let url = "https://example.com/";
+        let asked = |patience| {
+            let mut unanswered = Unanswered::new(patience);
+            unanswered.follow(&QuestionChanges {
+                added: vec![Question::Document(url.into())],
+                removed: Vec::new(),
+            });
+            unanswered.advance();
+            unanswered
+        };
+        let mut unanswered = asked(Duration::from_secs(60));
+        assert!(unanswered.is_waiting() && !unanswered.is_due());
+        unanswered.advance();
+        assert!(unanswered.is_waiting(), "it begins once");
+        unanswered.take(&Fact::Document(url.into(), Fetched::Failed("gone".into())));
+        assert!(!unanswered.is_waiting() && unanswered.wait().is_none());
+        assert!(!asked(Duration::ZERO).is_waiting(), "nothing is waited for");
+        let mut unanswered = asked(Duration::from_nanos(1));
+        while !unanswered.is_due() {}
+        unanswered.advance();
+        assert!(!unanswered.is_waiting() && !unanswered.is_due(), "it is over");
     }
 }

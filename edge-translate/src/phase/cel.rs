@@ -6,7 +6,7 @@
 //! lists are refused, and take regular expressions up to a small size only.
 
 use cel::{
-    Program,
+    ParseErrors, Program,
     common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, MapExpr},
 };
 use edge_ir::{Call, Expression};
@@ -38,20 +38,28 @@ pub(crate) fn check(expression: &str) -> Result<(), String> {
 
 /// Reads an expression.
 pub(crate) fn read(expression: &str, texts: Texts) -> Result<Expression, String> {
-    let fails = |why: &str| match why {
-        "" => format!("invalid CEL expression: {expression}"),
-        why => format!("invalid CEL expression: {expression}: {why}"),
-    };
+    let fails = |why: &str| format!("invalid CEL expression: {expression}: {why}");
     if expression.len() > LONGEST {
         return Err(format!("a CEL expression may have at most {LONGEST} bytes"));
     }
-    let program = Program::compile(expression).map_err(|_| fails(""))?;
+    let program = Program::compile(expression).map_err(|errors| fails(&syntax_error(&errors)))?;
     let (reading, tree) = (Reading { texts }, &program.expression().expr);
     let read = reading.part(tree, DEEPEST).map_err(|why| fails(&why))?;
     match conditions::is_condition(tree) {
         true => Ok(read),
         false => Err(fails("it is neither true nor false")),
     }
+}
+
+/// Where an expression can't be read any further, and why. Behind that the parser lists all tokens that it would have
+/// taken instead, which is longer than most expressions.
+fn syntax_error(errors: &ParseErrors) -> String {
+    let Some(first) = errors.errors.iter().min_by_key(|error| error.pos) else {
+        return "it can't be read".to_owned();
+    };
+    let what = first.msg.split(" expecting ").next().unwrap_or_default();
+    let (line, column) = first.pos;
+    format!("line {line}, column {column}: {}", what.trim_start_matches("Syntax error: "))
 }
 
 struct Reading {
@@ -184,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_is_shown_with_its_place() {
+        for (bad, why) in [
+            (")++++", "line 1, column 1: "),
+            ("request.path ==", "line 1, column 16: "),
+            ("request.path ==\n  'a' &&& 'b'", "line 2, column 9: "),
+        ] {
+            let told = check(bad).unwrap_err();
+            let begin = format!("invalid CEL expression: {bad}: {why}");
+            assert!(told.len() > begin.len() && told.starts_with(&begin), "{told}");
+            assert!(!told.contains("expecting"), "{told}");
+        }
+    }
+
+    #[test]
     fn attributes_are_those_that_proxies_know() {
         for good in [
             "request['path'] == '/' && request.headers['anything'] != ''",
@@ -247,7 +269,7 @@ mod tests {
     #[test]
     fn no_tree_is_deeper_than_a_proxy_reads() {
         let nested = |n: usize| format!("{}true", "!".repeat(n));
-        // An even number of these is none at all.
+        // The parser cancels pairs of negations: an even number of them makes no tree.
         assert!(check(&nested(1)).is_ok());
         let deep = |n: usize| format!("{}1 == 1", "1 + ".repeat(n));
         assert!(check(&deep(8)).is_ok());
