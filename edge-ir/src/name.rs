@@ -157,7 +157,10 @@ mod tests {
     fn a_key_tells_whose_its_fleet_is() {
         let own = FleetKey::of_gateway("ns", "gw");
         let (namespace, name) = ("ns", "gw");
-        assert_eq!((own.as_str(), own.owner()), ("ns/gw", FleetOwner::Gateway { namespace, name }));
+        assert_eq!(
+            (own.as_str(), own.owner()),
+            ("ns/gw", FleetOwner::Gateway { namespace, name })
+        );
         let shared = FleetKey::of_class("edge");
         assert_eq!((shared.as_str(), shared.owner()), ("edge", FleetOwner::Class("edge")));
     }

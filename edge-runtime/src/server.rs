@@ -11,7 +11,7 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::{self, Cluster, Config, Mode, Overrides},
-    documents,
+    fetches,
     host_infra::AtStop,
     logging::LogControl,
     modules::Modules,
@@ -103,7 +103,7 @@ struct Server {
     authorizer: Authorizer,
     hub: Hub,
     world: Task,
-    documents: Task,
+    fetches: Task,
     extensions: Task,
     running: Running,
     xds: Task,
@@ -169,11 +169,11 @@ impl Prepared {
         }
     }
 
-    /// Where documents are kept for the next controller.
-    fn documents(&self) -> documents::Place {
+    /// Where fetched documents are kept for the next controller.
+    fn storage(&self) -> fetches::Storage {
         match self {
-            Self::Standalone(prepared) => prepared.documents(),
-            Self::Cluster(prepared) => prepared.documents(),
+            Self::Standalone(prepared) => prepared.storage(),
+            Self::Cluster(prepared) => prepared.storage(),
         }
     }
 
@@ -206,10 +206,7 @@ impl Server {
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
-        let documents = hub.fetch_documents(
-            Modules::new(addresses.modules, certificate.clone()),
-            prepared.documents(),
-        );
+        let fetches = hub.fetch(Modules::new(addresses.modules, certificate.clone()), prepared.storage());
         let extensions = hub.call_extensions();
         let authorizer = prepared.authorizer(&config);
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
@@ -238,7 +235,7 @@ impl Server {
             authorizer,
             hub,
             world,
-            documents,
+            fetches,
             extensions,
             running,
             xds,
@@ -265,7 +262,7 @@ impl Server {
             metrics.stop(TASK_GRACE).await;
         }
         self.admin.stop(TASK_GRACE).await;
-        self.documents.stop(TASK_GRACE).await;
+        self.fetches.stop(TASK_GRACE).await;
         self.extensions.stop(TASK_GRACE).await;
         last.stop(TASK_GRACE).await;
         drop(self.hub);

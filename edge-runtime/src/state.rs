@@ -1,8 +1,9 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
-//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of
-//! matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`], [`Findings`]), what
-//! each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
+//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. Where only the latest
+//! value matters, it travels in a watch channel ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`],
+//! [`Findings`]); where every value matters, in a bounded queue ([`Input`]); where the latest matters of each object, in
+//! a [`Ledger`].
 
 pub use board::News;
 pub use mirror::{Finalizers, Malformed, Mirror, ObservedStatus, Sight};
@@ -82,9 +83,9 @@ pub struct ServiceTls {
     pub identity: Option<(SecretData, SecretData)>,
 }
 
-/// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that
-/// it is told again.
-pub type Documents = BTreeMap<Question, u64>;
+/// What translation wants fetched, documents and modules. What was no longer asked for in between has another number,
+/// so that it is told again.
+pub type FetchNumbers = BTreeMap<Question, u64>;
 
 /// Which provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,13 +11,14 @@ use crate::{
     machine_ports::PortClaims,
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{
-        Coverage, Documents, Extensions, FleetState, Input, Ledger, ProviderName, Published, Rejections, StatusChanges,
+        Coverage, Extensions, FetchNumbers, FleetState, Input, Ledger, ProviderName, Published, Rejections,
+        StatusChanges,
     },
 };
 use edge_ir::{Executor, Fleet, FleetKey, Infra, PatchFailure};
 use edge_threads::Cores;
 use edge_translate::{
-    Change, Fact, Fault, Question, QuestionChanges, Settings, Translation, Translator,
+    Change, Fact, Fault, QuestionChanges, Settings, Translation, Translator,
     api::{Object, ObjectKey},
 };
 use edge_xds::{limits::RateLimits, lower::Lowering, snapshot::Snapshot};
@@ -75,8 +76,8 @@ pub struct Outputs {
     pub published: watch::Sender<Option<Arc<Published>>>,
     /// What is said about each object.
     pub ledger: Arc<Ledger>,
-    /// The documents that translation asks for.
-    pub documents: watch::Sender<Documents>,
+    /// What translation wants fetched.
+    pub fetches: watch::Sender<FetchNumbers>,
     /// What extension services are asked.
     pub extensions: watch::Sender<Extensions>,
     /// What isn't served, and why; of that, what extension services fail over.
@@ -157,8 +158,8 @@ struct World {
     outputs: Outputs,
     fleets: BTreeMap<FleetKey, Lowered>,
     since: Option<Instant>,
-    /// How many documents were asked for so far.
-    n_documents: u64,
+    /// How much was to be fetched so far.
+    n_fetches: u64,
     /// Providers that haven't told everything yet.
     awaited: BTreeSet<ProviderName>,
     /// Providers that couldn't read everything there is.
@@ -202,7 +203,7 @@ impl World {
             outputs,
             fleets: BTreeMap::new(),
             since: None,
-            n_documents: 0,
+            n_fetches: 0,
             awaited: terms.providers,
             partial: BTreeSet::new(),
             faults: Vec::new(),
@@ -317,21 +318,21 @@ impl World {
     /// Follows what translation asks of the outside. Says whether an answer is there that changes something.
     fn follow(&mut self, wanted: &QuestionChanges) -> bool {
         self.clock.follow(wanted);
-        self.ask_for_documents(wanted);
+        self.ask_for_fetches(wanted);
         let answers = self.ports.follow(wanted);
         self.learn(answers)
     }
 
-    /// Says which documents are asked for. Who fetches them tells what came of it, when it has.
-    fn ask_for_documents(&mut self, wanted: &QuestionChanges) {
+    /// Says what is to be fetched. Who fetches it tells what came of it, when it has.
+    fn ask_for_fetches(&mut self, wanted: &QuestionChanges) {
         self.unanswered.follow(wanted);
-        let documents = &self.outputs.documents;
+        let fetches = &self.outputs.fetches;
         for question in wanted.removed.iter().filter(|question| question.is_fetched()) {
-            documents.send_modify(|asked| _ = asked.remove(question));
+            fetches.send_modify(|asked| _ = asked.remove(question));
         }
         for question in wanted.added.iter().filter(|question| question.is_fetched()) {
-            self.n_documents += 1;
-            documents.send_modify(|asked| _ = asked.insert(question.clone(), self.n_documents));
+            self.n_fetches += 1;
+            fetches.send_modify(|asked| _ = asked.insert(question.clone(), self.n_fetches));
         }
     }
 

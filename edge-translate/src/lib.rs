@@ -73,7 +73,7 @@ pub use fact::{
 };
 pub use once::{Failures, Once, Outcome, translate};
 pub use phase::gateways::home::Home;
-pub use phase::policies::security::oidc::provider::check_document;
+pub use phase::policies::security::oidc::provider::check_oidc_discovery;
 pub use phase::policies::security::signing::{needed_of_controller, signing_secret};
 pub use settings::{
     BootstrapCheck, Feature, ModuleServer, ObjectCheck, Platform, RateLimitSettings, Settings, rate_limit_infra,

@@ -11,7 +11,7 @@ use crate::{
     cluster::{Api, discovery, election},
     cluster_infra::{self as infrastructure, ClusterTerms, Rendering},
     config::{Cluster, Config, Deploy, Scope},
-    documents,
+    fetches,
     http::listen,
     provider::cluster as provider,
     replicas,
@@ -62,9 +62,9 @@ impl Prepared {
         Authorizer::Account(AccountAuthorizer::new(self.api.urgent(), settings, certificates))
     }
 
-    /// Where documents are kept.
-    pub(super) fn documents(&self) -> documents::Place {
-        documents::Place::ConfigMap(Box::new(self.api.clone()), Arc::clone(&self.cluster.namespace))
+    /// Where fetched documents are kept.
+    pub(super) fn storage(&self) -> fetches::Storage {
+        fetches::Storage::ConfigMap(Box::new(self.api.clone()), Arc::clone(&self.cluster.namespace))
     }
 
     /// Says where things are.

@@ -5,13 +5,13 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::Config,
-    documents, extensions,
+    extensions, fetches,
     http::{self, Query, Reply},
     metrics::Metrics,
     modules::Modules,
     replicas,
     state::{
-        AdminAddresses, Deliveries, Documents, Extensions, Findings, Input, Ledger, ProviderName, Published,
+        AdminAddresses, Deliveries, Extensions, FetchNumbers, Findings, Input, Ledger, ProviderName, Published,
         Rejections, Reports,
     },
     status::Sources,
@@ -41,8 +41,8 @@ pub(super) struct Hub {
     pub(super) awaited: watch::Sender<Option<Arc<str>>>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) supervision: Supervision,
-    /// The documents that translation asks for.
-    documents: watch::Receiver<Documents>,
+    /// What translation wants fetched.
+    fetches: watch::Receiver<FetchNumbers>,
     /// What extension services are asked.
     extensions: watch::Receiver<Extensions>,
     pages: Pages,
@@ -76,12 +76,12 @@ impl Hub {
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
         let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let (awaited, progress) = watch::channel(None);
-        let (asking, documents) = watch::channel(Documents::default());
+        let (asking, fetches) = watch::channel(FetchNumbers::default());
         let (asking_services, extensions) = watch::channel(Extensions::default());
         let outputs = Outputs {
             published,
             ledger: Arc::clone(&ledger),
-            documents: asking,
+            fetches: asking,
             extensions: asking_services,
             rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
@@ -123,7 +123,7 @@ impl Hub {
             awaited,
             metrics,
             supervision,
-            documents,
+            fetches,
             extensions,
             pages,
         };
@@ -139,11 +139,11 @@ impl Hub {
     }
 
     /// Starts what fetches documents and modules that translation asks for.
-    pub(super) fn fetch_documents(&self, modules: Modules, place: documents::Place) -> Task {
-        let (asked, inputs) = (self.documents.clone(), self.inputs.clone());
+    pub(super) fn fetch(&self, modules: Modules, storage: fetches::Storage) -> Task {
+        let (asked, inputs) = (self.fetches.clone(), self.inputs.clone());
         Task::lasting("documents", &self.supervision, move |stop| {
-            let (modules, place) = (modules.clone(), place.clone());
-            documents::run(asked.clone(), modules, place, inputs.clone(), stop)
+            let (modules, storage) = (modules.clone(), storage.clone());
+            fetches::run(asked.clone(), modules, storage, inputs.clone(), stop)
         })
     }
 

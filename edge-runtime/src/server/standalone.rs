@@ -8,7 +8,7 @@ use crate::{
     Error,
     certs::{self, CONTROLLER, TlsFiles, Upkeep},
     config::{Config, Proxies, Standalone},
-    documents,
+    fetches,
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file::{
         self,
@@ -86,9 +86,9 @@ impl Prepared {
         inputs(before(self.folder.as_ref()))
     }
 
-    /// Where documents are kept.
-    pub(super) fn documents(&self) -> documents::Place {
-        documents::Place::below_state(&self.standalone.folders.state_home)
+    /// Where fetched documents are kept.
+    pub(super) fn storage(&self) -> fetches::Storage {
+        fetches::Storage::below_state(&self.standalone.folders.state_home)
     }
 
     /// Says where things are, for whoever has just started it.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::state::{Batch, Refuser};
 use edge_translate::{
-    Change,
+    Change, Question,
     load::{Limits, Source, load},
 };
 use edge_xds::{
@@ -35,7 +35,7 @@ struct Rig {
     metrics: Arc<Metrics>,
     ledger: Arc<Ledger>,
     asked: watch::Receiver<Extensions>,
-    documents: watch::Receiver<Documents>,
+    fetches: watch::Receiver<FetchNumbers>,
     rejections: Arc<watch::Sender<Rejections>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -47,7 +47,7 @@ impl Rig {
 
     fn start_with(settings: Settings, providers: &[ProviderName], pace: Pace) -> Self {
         let (asking, asked) = watch::channel(Extensions::default());
-        let (asking_documents, documents) = watch::channel(Documents::default());
+        let (asking_fetches, fetches) = watch::channel(FetchNumbers::default());
         let rejections = Arc::<watch::Sender<Rejections>>::default();
         let (inputs, receiver) = mpsc::channel(QUEUE);
         let (published_sender, published) = watch::channel(None);
@@ -56,7 +56,7 @@ impl Rig {
         let outputs = Outputs {
             published: published_sender,
             ledger: Arc::clone(&ledger),
-            documents: asking_documents,
+            fetches: asking_fetches,
             extensions: asking,
             rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
@@ -72,7 +72,7 @@ impl Rig {
             metrics,
             ledger,
             asked,
-            documents,
+            fetches,
             rejections,
             task: tokio::task::spawn_blocking(move || run(terms, receiver, outputs)),
         }
@@ -322,7 +322,7 @@ async fn what_has_to_be_fetched_is_waited_for_before_the_first_publication() {
     let mut rig = Rig::start(&[FILES], patient(Duration::from_secs(3600)));
     rig.send(LOGIN).await;
     rig.synced(FILES).await;
-    let asked = rig.documents.wait_for(|asked| !asked.is_empty()).await.unwrap().clone();
+    let asked = rig.fetches.wait_for(|asked| !asked.is_empty()).await.unwrap().clone();
     // Something else is read meanwhile.
     rig.send("apiVersion: v1\nkind: Namespace\nmetadata: { name: ns }\n")
         .await;
@@ -344,7 +344,7 @@ async fn what_is_never_fetched_is_not_waited_for_for_ever() {
     rig.send(LOGIN).await;
     rig.synced(FILES).await;
     rig.published.changed().await.unwrap();
-    assert_eq!(rig.documents.borrow().len(), 1);
+    assert_eq!(rig.fetches.borrow().len(), 1);
     let (published, _) = rig.end().await;
     assert_eq!(published.unwrap().fleets.len(), 1);
 }

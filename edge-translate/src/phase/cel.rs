@@ -59,7 +59,10 @@ fn syntax_error(errors: &ParseErrors) -> String {
     };
     let what = first.msg.split(" expecting ").next().unwrap_or_default();
     let (line, column) = first.pos;
-    format!("line {line}, column {column}: {}", what.trim_start_matches("Syntax error: "))
+    format!(
+        "line {line}, column {column}: {}",
+        what.trim_start_matches("Syntax error: ")
+    )
 }
 
 struct Reading {

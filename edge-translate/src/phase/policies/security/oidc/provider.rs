@@ -161,7 +161,7 @@ fn discovered(
 
 /// Whether what stands at a URL now can take the place of what stood there: whoever fetches documents keeps the one
 /// before where it can't, as where nothing came. A page of maintenance with status 200 says nothing of a provider.
-pub fn check_document(url: &str, now: &str, before: Option<&str>) -> Result<(), String> {
+pub fn check_oidc_discovery(url: &str, now: &str, before: Option<&str>) -> Result<(), String> {
     let Some(issuer) = url.strip_suffix(WELL_KNOWN) else {
         return Ok(());
     };
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_a_provider_says_gives_way_to_what_can_be_used_alone() {
         let url = format!("https://idp.example{WELL_KNOWN}");
-        let check = |now: &str, before| check_document(&url, now, before);
+        let check = |now: &str, before| check_oidc_discovery(&url, now, before);
         let ends = |text: &str| format!(r#"{{"issuer": "https://idp.example", {text}}}"#);
         let login = r#""authorization_endpoint": "https://idp.example/auth""#;
         let (part, whole) = (
@@ -252,7 +252,7 @@ mod tests {
             let error = check(now, Some(&whole)).unwrap_err();
             assert!(error.contains(why), "{now}: {error}");
         }
-        assert_eq!(check_document("https://a.example/keys", "<html>", None), Ok(()));
+        assert_eq!(check_oidc_discovery("https://a.example/keys", "<html>", None), Ok(()));
     }
 
     #[test]

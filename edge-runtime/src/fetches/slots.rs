@@ -1,5 +1,5 @@
 //! How many documents and modules are fetched at a time. Those of anybody wait for nobody else's servers: documents are
-//! small and have places of their own, and of one host no more than a few modules are fetched together.
+//! small and have slots of their own, and of one host no more than a few modules are fetched together.
 
 use edge_translate::{ModuleSource, Question};
 use http::Uri;
@@ -10,15 +10,15 @@ const DOCUMENTS: usize = 32;
 const MODULES: usize = 8;
 const OF_ONE_HOST: usize = 2;
 
-/// The places that are taken.
+/// The slots that are taken.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct FetchSlots {
     documents: usize,
     modules: usize,
     hosts: BTreeMap<Arc<str>, usize>,
 }
 
-impl Places {
+impl FetchSlots {
     /// Whether there is one for this.
     pub(super) fn have_room(&self, question: &Question) -> bool {
         match module_host(question) {
@@ -87,23 +87,23 @@ mod tests {
     }
 
     #[test]
-    fn neither_one_host_nor_all_modules_take_the_places_of_others() {
-        let mut places = Places::default();
-        let taken = |places: &mut Places, host: &str| {
-            let all = (0..20).filter(|n| places.take(&module(&format!("http://{host}/{n}"))));
+    fn neither_one_host_nor_all_modules_take_the_slots_of_others() {
+        let mut slots = FetchSlots::default();
+        let taken = |slots: &mut FetchSlots, host: &str| {
+            let all = (0..20).filter(|n| slots.take(&module(&format!("http://{host}/{n}"))));
             all.count()
         };
-        assert_eq!(taken(&mut places, "a.example"), OF_ONE_HOST);
-        assert_eq!(taken(&mut places, "A.example:81"), 0, "the same host");
-        let others: usize = (0..20).map(|n| taken(&mut places, &format!("{n}.example"))).sum();
+        assert_eq!(taken(&mut slots, "a.example"), OF_ONE_HOST);
+        assert_eq!(taken(&mut slots, "A.example:81"), 0, "the same host");
+        let others: usize = (0..20).map(|n| taken(&mut slots, &format!("{n}.example"))).sum();
         assert_eq!(others, MODULES - OF_ONE_HOST);
         let document = Question::Document("https://a.example/".into());
-        assert!(places.take(&document));
-        places.give_back(&module("http://a.example/1"));
-        assert_eq!(taken(&mut places, "a.example"), 1);
-        (1..DOCUMENTS).for_each(|_| assert!(places.take(&document)));
-        assert!(!places.have_room(&document));
-        places.give_back(&document);
-        assert!(places.have_room(&document));
+        assert!(slots.take(&document));
+        slots.give_back(&module("http://a.example/1"));
+        assert_eq!(taken(&mut slots, "a.example"), 1);
+        (1..DOCUMENTS).for_each(|_| assert!(slots.take(&document)));
+        assert!(!slots.have_room(&document));
+        slots.give_back(&document);
+        assert!(slots.have_room(&document));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     certs::{Existing, ensure},
-    documents::client::Client,
+    fetches::client::Client,
     http::serve_each,
     modules::digest,
 };

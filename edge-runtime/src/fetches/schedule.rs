@@ -1,11 +1,11 @@
 //! What is known of all documents and modules that are asked for, and when each is to be fetched. Pure.
 
-use super::places::Places;
+use super::slots::FetchSlots;
 use crate::{
     backoff::{Backoff, jittered},
-    state::Documents,
+    state::FetchNumbers,
 };
-use edge_translate::{Fact, Fetched, FoundModule, ModuleLook, ModuleSource, Question, check_document};
+use edge_translate::{Fact, Fetched, FoundModule, ModuleLook, ModuleSource, Question, check_oidc_discovery};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -15,7 +15,7 @@ pub(super) const FRESH: Duration = Duration::from_secs(3600);
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
 /// A document or module that is asked for.
-struct Document {
+struct Fetch {
     /// Which of the times that it was asked for this is.
     number: u64,
     /// When it is to be fetched; none while it is.
@@ -27,9 +27,16 @@ struct Document {
     is_good: bool,
 }
 
-/// What is known of all documents that are asked for.
+/// Which fetch of a question: one that came up again is fetched anew.
+#[derive(Clone, Debug)]
+pub(super) struct FetchId {
+    pub(super) question: Question,
+    pub(super) number: u64,
+}
+
+/// What is known of all that is asked for.
 #[derive(Default)]
-pub(super) struct Table(BTreeMap<Question, Document>);
+pub(super) struct Schedule(BTreeMap<Question, Fetch>);
 
 /// What became of what is asked for.
 #[derive(Default)]
@@ -40,18 +47,18 @@ pub(super) struct Followed {
     pub(super) dropped: Vec<Question>,
 }
 
-impl Table {
+impl Schedule {
     /// Takes down what is asked for now. What was forgotten in between begins anew, and what is known of it `before`
     /// it was fetched is told, and fetched all the same.
     pub(super) fn follow(
         &mut self,
-        asked: &Documents,
+        asked: &FetchNumbers,
         before: impl Fn(&Question) -> Option<Fact>,
         now: Instant,
     ) -> Followed {
         let mut followed = Followed::default();
-        self.0.retain(|question, document| {
-            let stays = asked.get(question) == Some(&document.number);
+        self.0.retain(|question, fetch| {
+            let stays = asked.get(question) == Some(&fetch.number);
             if !stays {
                 followed.dropped.push(question.clone());
             }
@@ -61,7 +68,7 @@ impl Table {
             self.0.entry(question.clone()).or_insert_with(|| {
                 let known = before(question).filter(|_| !followed.dropped.contains(question));
                 followed.facts.extend(known.clone());
-                Document {
+                Fetch {
                     number: *number,
                     due: Some(now),
                     pauses: PAUSES,
@@ -78,65 +85,62 @@ impl Table {
         self.0.contains_key(question)
     }
 
-    /// What is to be fetched now, as far as there are places for it, what has waited longest first; it counts as being
+    /// What is to be fetched now, as far as there are slots for it, what has waited longest first; it counts as being
     /// fetched.
-    pub(super) fn take_due(&mut self, now: Instant, places: &mut Places) -> Vec<(Question, u64)> {
+    pub(super) fn take_due(&mut self, now: Instant, slots: &mut FetchSlots) -> Vec<FetchId> {
         let mut due: Vec<_> = self
             .0
             .iter_mut()
-            .filter(|(_, document)| document.due.is_some_and(|due| due <= now))
+            .filter(|(_, fetch)| fetch.due.is_some_and(|due| due <= now))
             .collect();
-        due.sort_by_key(|(_, document)| document.due);
-        let taken = due.into_iter().filter(|(question, _)| places.take(question));
-        let taken = taken.map(|(question, document)| {
-            document.due = None;
-            (question.clone(), document.number)
+        due.sort_by_key(|(_, fetch)| fetch.due);
+        let taken = due.into_iter().filter(|(question, _)| slots.take(question));
+        let taken = taken.map(|(question, fetch)| {
+            fetch.due = None;
+            let (question, number) = (question.clone(), fetch.number);
+            FetchId { question, number }
         });
         taken.collect()
     }
 
-    /// When there is something to fetch next, as far as there are places: they come with the next answer.
-    pub(super) fn next(&self, places: &Places) -> Option<Instant> {
-        let all = self.0.iter().filter(|(question, _)| places.have_room(question));
-        all.filter_map(|(_, document)| document.due).min()
+    /// When there is something to fetch next, as far as there are slots: they come with the next answer.
+    pub(super) fn next(&self, slots: &FetchSlots) -> Option<Instant> {
+        let all = self.0.iter().filter(|(question, _)| slots.have_room(question));
+        all.filter_map(|(_, fetch)| fetch.due).min()
     }
 
     /// Takes what came of a fetch; gives what is new about it.
-    pub(super) fn take(
-        &mut self,
-        (question, number): (&Question, u64),
-        result: Result<Fact, String>,
-        now: Instant,
-    ) -> Option<Fact> {
-        let document = self.0.get_mut(question).filter(|document| document.number == number)?;
+    pub(super) fn take(&mut self, id: &FetchId, result: Result<Fact, String>, now: Instant) -> Option<Fact> {
+        let question = &id.question;
+        let fetch = self.0.get_mut(question).filter(|fetch| fetch.number == id.number)?;
         let (fact, flaw) = match result {
             Ok(fact) => {
-                let flaw = document.flaw(&fact);
+                let flaw = fetch.flaw(&fact);
                 (Some(fact), flaw)
             }
             Err(why) => (failed(question, &why), Some(why)),
         };
         match flaw {
             None => {
-                document.pauses.reset();
-                document.due = is_followed(question).then(|| now + jittered(FRESH));
-                document.is_good = true;
+                fetch.pauses.reset();
+                fetch.due = is_followed(question).then(|| now + jittered(FRESH));
+                fetch.is_good = true;
             }
             Some(why) => {
-                let pause = document.pauses.pause();
-                document.due = Some(now + pause);
+                let pause = fetch.pauses.pause();
+                fetch.due = Some(now + pause);
                 let what = shown(question);
                 tracing::warn!("{what} can't be fetched: {why}; it is tried again in {pause:?}");
-                if document.is_good {
+                if fetch.is_good {
                     return None;
                 }
             }
         }
         let fact = fact?;
-        if document.told.as_ref() == Some(&fact) {
+        if fetch.told.as_ref() == Some(&fact) {
             return None;
         }
-        document.told = Some(fact.clone());
+        fetch.told = Some(fact.clone());
         Some(fact)
     }
 
@@ -146,7 +150,7 @@ impl Table {
     }
 }
 
-impl Document {
+impl Fetch {
     fn good_text(&self) -> Option<&Arc<str>> {
         let told = self.told.as_ref().filter(|_| self.is_good)?;
         text_of(told)
@@ -158,7 +162,7 @@ impl Document {
             return None;
         };
         let before = self.good_text().map(|text| &**text);
-        check_document(url, text, before).err()
+        check_oidc_discovery(url, text, before).err()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         Api,
         fault::{Trouble, describe},
     },
-    files,
+    due, files,
     modules::digest,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -24,6 +24,7 @@ use kube::{
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
     fs::{self, DirBuilder},
     io,
     os::unix::fs::DirBuilderExt as _,
@@ -52,7 +53,7 @@ const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 
 /// Where texts are kept.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Storage {
     /// In files of this folder.
     Folder(PathBuf),
     /// In a ConfigMap of this namespace.
@@ -63,14 +64,14 @@ pub enum Place {
 type Edits = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
 /// What is kept.
-pub(super) struct Kept {
-    place: Place,
+pub(super) struct LastGood {
+    storage: Storage,
     texts: BTreeMap<Arc<str>, Arc<str>>,
     is_read: bool,
     /// What isn't written yet.
     unwritten: Edits,
     /// A write that is under way.
-    pub(super) write: Option<BoxFuture<'static, Result<(), String>>>,
+    write: Option<BoxFuture<'static, Result<(), String>>>,
     /// What it is about.
     writing: Edits,
     /// When one that failed is tried again.
@@ -79,7 +80,7 @@ pub(super) struct Kept {
     trouble: Trouble,
 }
 
-impl Place {
+impl Storage {
     /// On a machine: below its state folder.
     pub fn below_state(state_home: &Path) -> Self {
         Self::Folder(state_home.join(FOLDER))
@@ -117,11 +118,11 @@ impl Place {
     }
 }
 
-impl Kept {
+impl LastGood {
     /// Nothing is read yet.
-    pub(super) fn at(place: Place) -> Self {
+    pub(super) fn at(storage: Storage) -> Self {
         Self {
-            place,
+            storage,
             texts: BTreeMap::new(),
             is_read: false,
             unwritten: Edits::new(),
@@ -138,7 +139,7 @@ impl Kept {
         if std::mem::replace(&mut self.is_read, true) {
             return;
         }
-        let read = time::timeout(PATIENCE, self.place.read()).await;
+        let read = time::timeout(PATIENCE, self.storage.read()).await;
         let read = read.unwrap_or_else(|_| Err(format!("no answer within {} seconds", PATIENCE.as_secs())));
         match read {
             Ok(texts) => self.texts = within_bounds(texts),
@@ -185,20 +186,33 @@ impl Kept {
     }
 
     /// When there is something to write.
-    pub(super) fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         let is_due = self.write.is_none() && !self.unwritten.is_empty();
         is_due.then(|| self.again.unwrap_or_else(Instant::now))
     }
 
+    /// Writes what isn't written, again and again, for as long as somebody waits. A write that nobody waits for any more
+    /// goes on with the next call.
+    pub(super) async fn write_all(&mut self) -> Infallible {
+        loop {
+            if self.write.is_none() {
+                due::at(self.due()).await;
+                self.begin_write();
+            }
+            let result = due::done(&mut self.write).await;
+            self.wrote(result);
+        }
+    }
+
     /// Begins to write.
-    pub(super) fn begin_write(&mut self) {
+    fn begin_write(&mut self) {
         self.again = None;
         self.writing = std::mem::take(&mut self.unwritten);
-        self.write = Some(self.place.clone().write(self.writing.clone()).boxed());
+        self.write = Some(self.storage.clone().write(self.writing.clone()).boxed());
     }
 
     /// Takes what came of a write.
-    pub(super) fn wrote(&mut self, result: Result<(), String>) {
+    fn wrote(&mut self, result: Result<(), String>) {
         self.write = None;
         let mut written = std::mem::take(&mut self.writing);
         match result {

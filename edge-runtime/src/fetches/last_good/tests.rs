@@ -10,23 +10,23 @@ use tokio::sync::watch;
 use tower::service_fn;
 
 /// Writes whatever waits for it.
-async fn write(kept: &mut Kept) -> Result<(), String> {
+async fn write(kept: &mut LastGood) -> Result<(), String> {
     kept.begin_write();
     let result = kept.write.take().unwrap().await;
     kept.wrote(result.clone());
     result
 }
 
-async fn read(place: &Place) -> Kept {
-    let mut kept = Kept::at(place.clone());
+async fn read(storage: &Storage) -> LastGood {
+    let mut kept = LastGood::at(storage.clone());
     kept.read().await;
     kept
 }
 
 /// The next controller knows what one kept, and not what it forgot.
-async fn is_kept(place: &Place) {
+async fn is_kept(storage: &Storage) {
     let (a, b) = ("https://a.example/?key=swordfish", "https://b.example/");
-    let mut kept = read(place).await;
+    let mut kept = read(storage).await;
     assert_eq!(kept.due(), None, "nothing was there");
     kept.keep(a, &"one".into(), [].into_iter());
     kept.keep(b, &"two".into(), [].into_iter());
@@ -36,7 +36,7 @@ async fn is_kept(place: &Place) {
     assert_eq!(kept.due(), None, "nothing is new");
     kept.forget(b);
     write(&mut kept).await.unwrap();
-    let next = read(place).await;
+    let next = read(storage).await;
     assert_eq!((next.text(a), next.text(b)), (Some(&"one".into()), None));
     assert_eq!(next.texts.len(), 1);
 }
@@ -44,8 +44,8 @@ async fn is_kept(place: &Place) {
 #[tokio::test]
 async fn a_folder_keeps_texts_for_the_controller_alone() {
     let state = tempfile::tempdir().unwrap();
-    let place = Place::below_state(state.path());
-    is_kept(&place).await;
+    let storage = Storage::below_state(state.path());
+    is_kept(&storage).await;
     let folder = state.path().join(FOLDER);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder), 0o700);
@@ -56,7 +56,7 @@ async fn a_folder_keeps_texts_for_the_controller_alone() {
     // Whatever else lies there is nobody's text.
     fs::write(folder.join("note"), "x").unwrap();
     fs::write(folder.join("a".repeat(64)), "x".repeat(LONGEST + 1)).unwrap();
-    assert_eq!(read(&place).await.texts.len(), 1);
+    assert_eq!(read(&storage).await.texts.len(), 1);
 }
 
 /// An API server with one ConfigMap, or none.
@@ -105,20 +105,20 @@ fn api(map: &Arc<watch::Sender<Option<Value>>>) -> Api {
 #[tokio::test]
 async fn a_config_map_keeps_the_texts_of_all_replicas() {
     let map = Arc::new(watch::Sender::new(None));
-    let place = Place::ConfigMap(Box::new(api(&map)), "system".into());
-    is_kept(&place).await;
-    let (mut one, mut other) = (read(&place).await, read(&place).await);
+    let storage = Storage::ConfigMap(Box::new(api(&map)), "system".into());
+    is_kept(&storage).await;
+    let (mut one, mut other) = (read(&storage).await, read(&storage).await);
     one.keep("https://c.example/", &"three".into(), [].into_iter());
     other.keep("https://d.example/", &"four".into(), [].into_iter());
     write(&mut one).await.unwrap();
     write(&mut other).await.unwrap();
-    assert_eq!(read(&place).await.texts.len(), 3);
+    assert_eq!(read(&storage).await.texts.len(), 3);
 }
 
 #[tokio::test]
 async fn what_has_no_room_is_not_kept_and_what_nobody_asks_for_makes_room() {
     let state = tempfile::tempdir().unwrap();
-    let mut kept = read(&Place::below_state(state.path())).await;
+    let mut kept = read(&Storage::below_state(state.path())).await;
     let url = |n: usize| format!("https://{n}.example/");
     let long: Arc<str> = "x".repeat(LONGEST).into();
     kept.keep("https://long.example/", &format!("{long}x").into(), [].into_iter());
@@ -140,10 +140,10 @@ async fn what_has_no_room_is_not_kept_and_what_nobody_asks_for_makes_room() {
 #[tokio::test]
 async fn a_write_that_fails_is_made_up_for() {
     let state = tempfile::tempdir().unwrap();
-    let place = Place::below_state(state.path());
+    let storage = Storage::below_state(state.path());
     // A file is in the way of the folder.
     fs::write(state.path().join(FOLDER), "").unwrap();
-    let mut kept = read(&place).await;
+    let mut kept = read(&storage).await;
     kept.keep("a", &"one".into(), [].into_iter());
     let begun = Instant::now();
     write(&mut kept).await.unwrap_err();
@@ -151,5 +151,5 @@ async fn a_write_that_fails_is_made_up_for() {
     kept.keep("a", &"two".into(), [].into_iter());
     fs::remove_file(state.path().join(FOLDER)).unwrap();
     write(&mut kept).await.unwrap();
-    assert_eq!(read(&place).await.text("a"), Some(&"two".into()));
+    assert_eq!(read(&storage).await.text("a"), Some(&"two".into()));
 }

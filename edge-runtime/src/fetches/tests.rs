@@ -1,6 +1,6 @@
 //! What is fetched when, and what of it is told.
 
-use super::{table::FRESH, *};
+use super::{schedule::FRESH, *};
 use crate::{
     certs::{CONTROLLER, TlsFiles},
     http::{self, Reply},
@@ -18,7 +18,7 @@ use std::{
 
 mod modules;
 
-fn asked(entries: &[(&str, u64)]) -> Documents {
+fn asked(entries: &[(&str, u64)]) -> FetchNumbers {
     let entries = entries.iter();
     entries
         .map(|(url, number)| (Question::Document((*url).into()), *number))
@@ -39,8 +39,8 @@ fn failed() -> Result<Fact, String> {
 
 /// The state of a text in a table, one document a time.
 struct Rig {
-    table: Table,
-    places: Places,
+    schedule: Schedule,
+    slots: FetchSlots,
     now: Instant,
 }
 
@@ -52,39 +52,39 @@ impl Rig {
     /// Asks for what stands at a URL, of which something may be known.
     fn asking(url: &str, known: Option<&str>) -> Self {
         let mut rig = Self {
-            table: Table::default(),
-            places: Places::default(),
+            schedule: Schedule::default(),
+            slots: FetchSlots::default(),
             now: Instant::now(),
         };
         let fact = known.map(|text| at(url, Fetched::Text(text.into())));
-        let followed = rig.table.follow(&asked(&[(url, 1)]), |_| fact.clone(), rig.now);
+        let followed = rig.schedule.follow(&asked(&[(url, 1)]), |_| fact.clone(), rig.now);
         assert_eq!(followed.facts, fact.as_slice());
         rig
     }
 
     fn follow(&mut self, entries: &[(&str, u64)]) -> Vec<Question> {
-        let followed = self.table.follow(&asked(entries), |_| None, self.now);
+        let followed = self.schedule.follow(&asked(entries), |_| None, self.now);
         assert_eq!(followed.facts, []);
         followed.dropped
     }
 
-    fn due(&mut self) -> Vec<(Question, u64)> {
-        self.table.take_due(self.now, &mut self.places)
+    fn due(&mut self) -> Vec<FetchId> {
+        self.schedule.take_due(self.now, &mut self.slots)
     }
 
-    fn take(&mut self, which: &(Question, u64), result: Result<Fact, String>) -> Option<Fact> {
-        self.places.give_back(&which.0);
-        self.table.take((&which.0, which.1), result, self.now)
+    fn take(&mut self, id: &FetchId, result: Result<Fact, String>) -> Option<Fact> {
+        self.slots.give_back(&id.question);
+        self.schedule.take(id, result, self.now)
     }
 
     /// Goes to when the document is due, and gives it this.
     fn next(&mut self, result: Result<Fact, String>) -> (Duration, Option<Fact>) {
-        let due = self.table.next(&self.places).unwrap();
+        let due = self.schedule.next(&self.slots).unwrap();
         let waited = due.duration_since(self.now);
         self.now = due;
-        let which = self.due().remove(0);
-        assert_eq!(self.table.next(&self.places), None, "it is being fetched");
-        (waited, self.take(&which, result))
+        let id = self.due().remove(0);
+        assert_eq!(self.schedule.next(&self.slots), None, "it is being fetched");
+        (waited, self.take(&id, result))
     }
 }
 
@@ -126,13 +126,13 @@ fn what_was_good_stays_good_and_is_looked_at_again() {
 #[test]
 fn what_is_asked_for_anew_is_told_anew() {
     let mut rig = Rig::new();
-    let which = rig.due().remove(0);
+    let id = rig.due().remove(0);
     // Dropped and asked for again while it was being fetched.
     assert_eq!(rig.follow(&[("a", 2)]), [Question::Document("a".into())]);
-    assert_eq!(rig.take(&which, text("x")), None, "of the time before");
+    assert_eq!(rig.take(&id, text("x")), None, "of the time before");
     assert_eq!(rig.next(text("x")).1, fact(Fetched::Text("x".into())));
     rig.follow(&[]);
-    assert_eq!(rig.table.next(&rig.places), None);
+    assert_eq!(rig.schedule.next(&rig.slots), None);
 }
 
 const CONFIGURATION: &str = "https://idp.example/.well-known/openid-configuration";
@@ -161,7 +161,7 @@ fn what_cannot_be_used_takes_nothing_from_what_is_good() {
         let (waited, told) = rig.next(Ok(text(&flawed)));
         assert_eq!(told, None, "{flawed}");
         assert_eq!(
-            rig.table.good_text(&Question::Document(CONFIGURATION.into())),
+            rig.schedule.good_text(&Question::Document(CONFIGURATION.into())),
             Some(&said(2).into())
         );
         // The first of them came when the good one was old.
@@ -185,9 +185,9 @@ fn what_has_waited_longest_is_fetched_first() {
     let all: Vec<_> = urls.iter().map(|url| (&**url, 1)).chain([("z", 1)]).collect();
     rig.follow(&all);
     let first = rig.due();
-    assert_eq!(first[0].0, Question::Document("z".into()));
+    assert_eq!(first[0].question, Question::Document("z".into()));
     assert!(first.len() < all.len(), "there are no more places");
-    assert_eq!(rig.table.next(&rig.places), None, "nothing is due without a place");
+    assert_eq!(rig.schedule.next(&rig.slots), None, "nothing is due without a place");
     rig.take(&first[0], text("x"));
     assert_eq!(rig.due().len(), 1);
 }
@@ -237,7 +237,7 @@ async fn documents_are_fetched_as_they_are_asked_for_and_facts_told() {
 /// A task that is asked for one document.
 struct Running {
     told: mpsc::Receiver<Input>,
-    _asking: watch::Sender<Documents>,
+    _asking: watch::Sender<FetchNumbers>,
     task: Task,
 }
 
@@ -245,11 +245,11 @@ impl Running {
     fn start(state: &Path, url: &str) -> Self {
         let (asking, questions) = watch::channel(asked(&[(url, 1)]));
         let (world, told) = mpsc::channel(4);
-        let place = Place::below_state(state);
+        let storage = Storage::below_state(state);
         Self {
             told,
             _asking: asking,
-            task: Task::spawn("documents", |stop| run(questions, nowhere(), place, world, stop)),
+            task: Task::spawn("documents", |stop| run(questions, nowhere(), storage, world, stop)),
         }
     }
 
