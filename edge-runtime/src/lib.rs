@@ -44,6 +44,7 @@ pub mod state;
 pub mod status;
 pub mod task;
 pub mod topology;
+mod trouble;
 pub mod watch;
 pub mod world;
 pub mod xds_server;

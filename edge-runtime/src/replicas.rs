@@ -14,13 +14,14 @@ use crate::{
     backoff::{Backoff, random},
     cluster::{
         Api, FIELD_MANAGER,
-        fault::{Trouble, describe},
+        fault::describe,
         replica_name,
         watching::{Target, events},
     },
     due,
     state::{Deliveries, Rejections},
     task::Stop,
+    trouble::Trouble,
 };
 use account::Account;
 use edge_ir::label::{COMPONENT, MANAGED_BY};
@@ -96,12 +97,12 @@ pub async fn run(api: Api, namespace: Arc<str>, mut own: Own, all: All, mut stop
             Ok(()) = own.deliveries.changed() => replica.note(),
             Some(event) = heard.next() => match event {
                 Ok(event) => {
-                    trouble.is_over();
+                    trouble.ends();
                     replica.hear(event);
                 }
                 Err(fault) => {
                     let reason = fault.to_string();
-                    if trouble.is_news(&reason) {
+                    if trouble.begins(&reason) {
                         tracing::warn!("what the proxies of other replicas say isn't heard: {reason}");
                     }
                 }
@@ -246,7 +247,7 @@ impl Replica {
             Ok(()) => {
                 self.backoff.reset();
                 self.others.we_renewed(Instant::now());
-                if self.trouble.is_over() {
+                if self.trouble.ends() {
                     tracing::info!("other replicas hear of the proxies of this one again");
                 }
             }
@@ -255,7 +256,7 @@ impl Replica {
                 self.again = Some(Instant::now() + self.backoff.pause());
                 self.others.we_did_not_renew();
                 let reason = describe(&error);
-                if self.trouble.is_news(&reason) {
+                if self.trouble.begins(&reason) {
                     tracing::warn!(
                         lease = self.name,
                         "other replicas don't hear what the proxies of this one refuse: {reason}"

@@ -2,7 +2,7 @@
 //! come to their end later, and a clock that was ahead then may be set right.
 
 use super::{Existing, Outcome, ensure};
-use crate::{Error, task::Stop};
+use crate::{Error, task::Stop, trouble::Trouble};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::time::{self, Instant};
 
@@ -32,7 +32,7 @@ impl Upkeep {
     /// Looks from time to time until asked to stop. What can't be made is told once.
     pub async fn run(self, every: Duration, mut stop: Stop) {
         let mut clock = time::interval_at(Instant::now() + every, every);
-        let mut told = None;
+        let mut trouble = Trouble::default();
         loop {
             tokio::select! {
                 () = stop.requested() => return,
@@ -41,14 +41,16 @@ impl Upkeep {
             let due = self.clone();
             let renewed = tokio::task::spawn_blocking(move || due.renew_due()).await;
             let problem = match renewed {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
+                Ok(Ok(())) => {
+                    trouble.ends();
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
             };
-            if let Some(problem) = problem.as_ref().filter(|problem| told.as_ref() != Some(*problem)) {
+            if trouble.begins(&problem) {
                 tracing::error!("certificates can't be renewed: {problem}");
             }
-            told = problem;
         }
     }
 }

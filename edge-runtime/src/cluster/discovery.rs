@@ -4,8 +4,8 @@
 //! later is read without a restart, and one that goes is let go. A kind that is served only at versions that we don't
 //! know is neither: its objects are there and can't be read.
 
-use super::fault::{Trouble, describe};
-use crate::{backoff::jittered, due, task::Stop};
+use super::fault::describe;
+use crate::{backoff::jittered, due, task::Stop, trouble::Trouble};
 use edge_translate::api::{CustomKind, Kind, ObjectKey, Scope};
 use futures_util::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource, APIResourceList};
@@ -176,7 +176,7 @@ pub async fn run(
         };
         let pause = match found {
             Ok(mut found) => {
-                trouble.is_over();
+                trouble.ends();
                 let is_complete = found.kinds.len() == wanted.len();
                 if let Some(before) = &*served.borrow() {
                     missed.confirm(before, &mut found, &wanted);
@@ -194,7 +194,7 @@ pub async fn run(
             }
             Err(error) => {
                 let reason = describe(&error);
-                if trouble.is_news(&reason) {
+                if trouble.begins(&reason) {
                     tracing::warn!("which kinds there are can't be told: {reason}; it is asked again");
                 }
                 Some(SOON)

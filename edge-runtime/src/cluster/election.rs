@@ -8,7 +8,6 @@
 
 use super::{
     Api, FIELD_MANAGER,
-    fault::Trouble,
     fault::describe,
     replica_name,
     terms::{Election, LeaseTerms},
@@ -17,6 +16,7 @@ use crate::{
     backoff::{jittered, random},
     state::{Leadership, Published},
     task::Stop,
+    trouble::Trouble,
 };
 use edge_ir::label::MANAGED_BY;
 use jiff::Timestamp;
@@ -124,20 +124,20 @@ impl Candidate {
                     .terms
                     .retry
                     .min(spare(self.terms.renew_deadline, self.written.elapsed()) / 2);
-                if self.trouble.is_over() {
+                if self.trouble.ends() {
                     tracing::info!(lease = LEASE, "the lease can be used again");
                 }
                 return self.set(Leadership::Leading);
             }
             Ok(Ok(false)) => {
-                self.trouble.is_over();
+                self.trouble.ends();
                 self.renewed = None;
                 return self.set(Leadership::Following);
             }
             Ok(Err(error)) => describe(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
         };
-        if self.trouble.is_news(&problem) {
+        if self.trouble.begins(&problem) {
             tracing::warn!(lease = LEASE, namespace = %self.terms.namespace, "no leader can be elected: {problem}");
         }
         if self

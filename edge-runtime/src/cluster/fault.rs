@@ -1,4 +1,4 @@
-//! What goes wrong with the API server, in words that say what to do, told once.
+//! What goes wrong with the API server, in words that say what to do.
 
 use kube::{Error, core::Status};
 use std::{error::Error as StdError, io};
@@ -92,31 +92,6 @@ fn root(error: &Error) -> Option<&io::Error> {
 fn innermost(error: &Error) -> String {
     let chain = std::iter::successors(error.source(), |error| (*error).source());
     chain.last().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// Something that fails again and again, for one reason or another: a reason is news once.
-#[derive(Debug, Default)]
-pub struct Trouble(Option<String>);
-
-impl Trouble {
-    /// It fails, for this reason. Whether that is news.
-    pub fn is_news(&mut self, reason: &str) -> bool {
-        let is_news = self.0.as_deref() != Some(reason);
-        if is_news {
-            self.0 = Some(reason.to_owned());
-        }
-        is_news
-    }
-
-    /// It works. Whether that is news.
-    pub fn is_over(&mut self) -> bool {
-        self.0.take().is_some()
-    }
-
-    /// Why it fails, if it does.
-    pub fn reason(&self) -> Option<&str> {
-        self.0.as_deref()
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The authorities behind the controller's certificate, as fleets in other namespaces are given them.
 
-use crate::{cluster::fault::Trouble, error::describe};
+use crate::{error::describe, trouble::Trouble};
 use std::{fs, path::PathBuf};
 
 /// The file, and what it said last.
@@ -29,7 +29,7 @@ impl Authorities {
         });
         match text {
             Ok(text) => {
-                if self.trouble.is_over() {
+                if self.trouble.ends() {
                     tracing::info!(file = %self.file.display(), "the authorities for proxies are read again");
                 }
                 let is_other = self.text.as_ref() != Some(&text);
@@ -37,7 +37,7 @@ impl Authorities {
                 is_other
             }
             Err(reason) => {
-                if self.trouble.is_news(&reason) {
+                if self.trouble.begins(&reason) {
                     let file = self.file.display();
                     tracing::error!(%file, "the authorities for proxies can't be read: {reason}; those from before stay in force");
                 }

@@ -11,7 +11,7 @@ use super::{
     succession::is_needed,
     write::{Account, Fault, Scaled, Turns, Wish, Writer, id},
 };
-use crate::{backoff::Backoff, cluster::fault::Trouble, due, metrics::Counter, state::Report, task::attempt};
+use crate::{backoff::Backoff, due, metrics::Counter, state::Report, task::attempt, trouble::Trouble};
 use edge_infra::{Object, ObjectKind};
 use edge_ir::{FleetKey, Infra};
 use kube::Client;
@@ -172,10 +172,10 @@ impl Fleet {
 
     fn log(&mut self, fault: Option<&Fault>) {
         match fault {
-            Some(fault) if self.trouble.is_news(fault.text()) => {
+            Some(fault) if self.trouble.begins(fault.text()) => {
                 tracing::warn!(fleet = %self.key, "the objects of its proxies can't be made as wanted: {}", fault.text());
             }
-            None if self.trouble.is_over() => {
+            None if self.trouble.ends() => {
                 tracing::info!(fleet = %self.key, "the objects of its proxies are as wanted");
             }
             _ => {}

@@ -2,12 +2,10 @@
 
 use crate::{
     backoff::Backoff,
-    cluster::{
-        fault::Trouble,
-        watching::{Fault, Target, events},
-    },
+    cluster::watching::{Fault, Target, events},
     metrics::{Counter, Metrics},
     task::end_of,
+    trouble::Trouble,
 };
 use futures_util::StreamExt as _;
 use kube::{
@@ -146,7 +144,7 @@ async fn watch_nodes(client: Client, sender: &watch::Sender<NodeAddresses>) {
             Err(Fault::Expired) => {}
             Err(fault) => {
                 let problem = fault.to_string();
-                if trouble.is_news(&problem) {
+                if trouble.begins(&problem) {
                     tracing::warn!(
                         "the addresses of nodes can't be watched: {problem}; those from before stay in force"
                     );
@@ -163,7 +161,7 @@ async fn watch_nodes(client: Client, sender: &watch::Sender<NodeAddresses>) {
                 tell(&known, sender);
             }
             Ok(Event::InitDone) => {
-                if trouble.is_over() {
+                if trouble.ends() {
                     tracing::info!("the addresses of nodes are watched again");
                 }
                 known = std::mem::take(&mut listed);

@@ -5,12 +5,12 @@ use crate::{
     backoff::Backoff,
     cluster::{
         OWN_LABELS,
-        fault::Trouble,
         objects::{Marks, marks, resource},
         watching::{Fault, Target, events},
     },
     metrics::{Counter, Metrics},
     task::end_of,
+    trouble::Trouble,
 };
 use edge_infra::ObjectKind;
 use futures_util::StreamExt as _;
@@ -149,7 +149,7 @@ async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>)
             Err(Fault::Expired) => continue,
             Err(fault) => {
                 let problem = fault.to_string();
-                if trouble.is_news(&problem) {
+                if trouble.begins(&problem) {
                     tracing::warn!(kind = kind.as_str(), "objects of proxies can't be watched: {problem}");
                 }
                 match is_gone(place, &client).await {
@@ -168,7 +168,7 @@ async fn follow(place: &WatchScope, client: Client, sender: &mpsc::Sender<News>)
             Ok(Event::Apply(object)) => seen(kind, object),
             Ok(Event::Delete(object)) => News::Gone(ObjectId::of(kind, &object)),
             Ok(Event::InitDone) => {
-                if trouble.is_over() {
+                if trouble.ends() {
                     tracing::info!(kind = kind.as_str(), "objects of proxies are watched again");
                 }
                 News::Complete(place.clone(), std::mem::take(&mut listed))

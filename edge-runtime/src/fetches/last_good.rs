@@ -8,12 +8,10 @@
 
 use crate::{
     backoff::Backoff,
-    cluster::{
-        Api,
-        fault::{Trouble, describe},
-    },
+    cluster::{Api, fault::describe},
     due, files,
     modules::digest,
+    trouble::Trouble,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -218,7 +216,7 @@ impl LastGood {
         match result {
             Ok(()) => {
                 self.backoff.reset();
-                if self.trouble.is_over() {
+                if self.trouble.ends() {
                     tracing::info!("documents are kept again for the next controller");
                 }
             }
@@ -227,7 +225,7 @@ impl LastGood {
                 written.append(&mut self.unwritten);
                 self.unwritten = written;
                 self.again = Some(Instant::now() + self.backoff.pause());
-                if self.trouble.is_news(&why) {
+                if self.trouble.begins(&why) {
                     tracing::warn!("documents can't be kept for the next controller: {why}");
                 }
             }

@@ -11,14 +11,12 @@
 
 use crate::{
     backoff::Backoff,
-    cluster::{
-        Api, ReadKind, Served,
-        fault::{Trouble, describe},
-    },
+    cluster::{Api, ReadKind, Served, fault::describe},
     config::Cluster,
     metrics::{Counter, Gauge, Metrics},
     state::{Batch, Coverage, Input, Mirror, ProviderName},
     task::{Stop, end_of},
+    trouble::Trouble,
 };
 use edge_translate::api::{Kind, ObjectKey};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -331,7 +329,7 @@ impl Provider {
                     trouble: Trouble::default(),
                     backoff: PAUSES,
                 });
-                if trouble.is_news(&reason) {
+                if trouble.begins(&reason) {
                     tracing::error!(object = %key, "can't be read: {reason}; what names it waits, and it is tried again");
                 }
                 let pause = backoff.pause();

@@ -17,12 +17,13 @@ use super::{
 use crate::{
     cluster::{
         Api, Served,
-        fault::{Trouble, describe, is_too_large},
+        fault::{describe, is_too_large},
     },
     due,
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Finalizers, Leadership, Ledger, Mirror, ObservedStatus, Published, Rejections},
     task::Stop,
+    trouble::Trouble,
 };
 use edge_translate::{api::ObjectKey, status::StatusBody};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -463,7 +464,7 @@ impl Writer {
             Part::Status => "its status",
             Part::Metadata => "its finalizers",
         };
-        if self.refused.entry((key.clone(), part)).or_default().is_news(reason) {
+        if self.refused.entry((key.clone(), part)).or_default().begins(reason) {
             tracing::error!(object = %key, "{what} can't be written: {reason}");
         }
         self.say_unheld(key, part);

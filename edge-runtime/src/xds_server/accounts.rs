@@ -6,10 +6,13 @@
 //! whoever may make a workload may have pods with any account.
 
 use super::tokens::Account;
-use crate::cluster::{
-    PROXY_LABELS,
-    fault::{Trouble, describe},
-    objects::{WORKLOADS, account as account_of, marks, resource},
+use crate::{
+    cluster::{
+        PROXY_LABELS,
+        fault::describe,
+        objects::{WORKLOADS, account as account_of, marks, resource},
+    },
+    trouble::Trouble,
 };
 use edge_ir::FleetKey;
 use edge_translate::Home;
@@ -125,7 +128,7 @@ impl Accounts {
     async fn ask(&self, namespace: &Arc<str>, trouble: &mut Trouble) -> Option<Arc<Answer>> {
         let problem = match time::timeout(self.patience, self.list(namespace)).await {
             Ok(Ok(names)) => {
-                trouble.is_over();
+                trouble.ends();
                 let at = Instant::now();
                 let answer = Arc::new(Answer { at, names });
                 let mut answers = self.answers.lock().await;
@@ -135,7 +138,7 @@ impl Accounts {
             Ok(Err(error)) => describe(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
         };
-        if trouble.is_news(&problem) {
+        if trouble.begins(&problem) {
             tracing::warn!(%namespace, "the API server can't be asked with which accounts proxies run: {problem}");
         }
         None

@@ -4,7 +4,7 @@
 //! it said last goes on holding until then, and who is new is asked to come back. Tokens are kept as hashes, and
 //! nowhere else.
 
-use crate::cluster::fault::{Trouble, describe};
+use crate::{cluster::fault::describe, trouble::Trouble};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::{Api, Client, api::PostParams};
@@ -145,7 +145,7 @@ impl Tokens {
         let asked = time::timeout(PATIENCE, self.reviews.create(&parameters, &review)).await;
         let problem = match asked {
             Ok(Ok(review)) => {
-                self.trouble.lock().await.is_over();
+                self.trouble.lock().await.ends();
                 let account = judge(&review.status.unwrap_or_default(), &self.audience);
                 return Some(account.map(|account| Proven {
                     account,
@@ -156,7 +156,7 @@ impl Tokens {
             Ok(Err(error)) => describe(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
         };
-        if self.trouble.lock().await.is_news(&problem) {
+        if self.trouble.lock().await.begins(&problem) {
             tracing::warn!("tokens of proxies can't be reviewed: {problem}");
         }
         None

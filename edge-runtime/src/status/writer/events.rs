@@ -4,9 +4,10 @@
 use super::{Cluster, objects};
 use crate::{
     backoff::{Backoff, random},
-    cluster::fault::{Trouble, describe},
+    cluster::fault::describe,
     state::{Rejection, RejectionKey, Rejections},
     status::book::Book,
+    trouble::Trouble,
 };
 use edge_translate::api::ObjectKey;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -86,10 +87,10 @@ impl Events {
     /// Resolves when a post has ended; never while there is none.
     pub(super) async fn ended(&mut self) {
         match self.posts.next().await {
-            Some((_, Ok(()))) => drop(self.trouble.is_over()),
+            Some((_, Ok(()))) => drop(self.trouble.ends()),
             Some((mut post, Err(error))) => {
                 let reason = describe(&error);
-                if self.trouble.is_news(&reason) {
+                if self.trouble.begins(&reason) {
                     tracing::warn!("events can't be posted and are tried again: {reason}");
                 }
                 if self.told.contains(&post.told) {
