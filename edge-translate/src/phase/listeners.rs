@@ -9,6 +9,7 @@ pub(crate) mod conflict;
 pub(crate) mod finding;
 pub(crate) mod fleet;
 pub(crate) mod listener_set;
+mod shared_port;
 pub(crate) mod sockets;
 pub(crate) mod spec;
 pub(crate) mod view;

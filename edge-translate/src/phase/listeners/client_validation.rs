@@ -4,7 +4,11 @@
 //! Authorities that can't be used are left out, which only trusts fewer clients; a listener without any that can be
 //! used doesn't serve.
 
-use super::{finding::Finding, fleet::Candidate};
+use super::{
+    client_traffic::{Breadth, breadth, refuse},
+    finding::Finding,
+    fleet::Candidate,
+};
 use crate::{
     api::{self, FrontendTls, FrontendTlsValidation, FrontendValidationMode, Kind, Protocol},
     engine::reader::Reader,
@@ -71,6 +75,23 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
         candidate.findings.push(finding.that_leaves_it_serving());
     }
     candidate.clients = Some(Arc::new(trust(gateway, validation, &section, bundle)));
+}
+
+/// Who brings a ListenerSet doesn't decide whom the Gateway wants certificates from: its owner asks for them at each
+/// listener, those of others too (GEP-91).
+pub(super) fn keep_validation(candidate: &mut Candidate) {
+    let asks = |trust: &Arc<ClientTrust>| trust.validation.certificates == ClientCertificates::Verified;
+    let is_told = candidate.clients.as_ref().is_some_and(asks);
+    let of_set = candidate.id.set.is_some() && breadth(candidate) == Some(Breadth::Part);
+    if !is_told || !of_set || candidate.traffic.tls.clients.is_none() {
+        return;
+    }
+    let why = "TLS: the Gateway says whose certificates clients must show (spec.tls.frontend), and clientValidation of a \
+               policy for a ListenerSet can't replace that.";
+    refuse(candidate, why.into());
+    let mut traffic = (*candidate.traffic).clone();
+    traffic.tls.clients = None;
+    candidate.traffic = Arc::new(traffic);
 }
 
 /// What is wrong with any reference of a Gateway to authorities of clients: one sentence a place.

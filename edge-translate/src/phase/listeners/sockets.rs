@@ -139,7 +139,7 @@ pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
     })
 }
 
-/// What holds for all connections of a socket: its listeners have that in common (`client_traffic`).
+/// What holds for all connections of a socket: its listeners have that in common (`shared_port`).
 fn socket_settings(id: SocketId, served: &[SocketListener]) -> SocketSettings {
     match (id.transport, served.first()) {
         (PortProtocol::Tcp, Some(listener)) => listener.traffic.socket.clone(),
