@@ -1,6 +1,6 @@
 //! Whether an expression can be true at all. One that gives a text or a number is never met, whatever a request is.
 
-use super::attributes::called_up;
+use super::attributes::{Gives, called_up, gives};
 use cel::common::ast::{CallExpr, Expr, LiteralValue};
 
 /// Functions and operators that give true or false.
@@ -44,14 +44,10 @@ fn call_is_condition(call: &CallExpr) -> bool {
     }
 }
 
-/// Of attributes one is true or false; what stands deeper is what others have put there.
+/// What stands deeper than attributes is what others have put there.
 fn member_is_condition(of: &Expr, name: &str) -> bool {
     match of {
-        Expr::Ident(root) => match root.as_str() {
-            "connection" => name == "mtls",
-            "request" | "response" | "upstream" | "source" | "destination" | "xds" => false,
-            _ => true,
-        },
+        Expr::Ident(root) => !matches!(gives(root, name), Some(Gives::Fields | Gives::Other)),
         _ => !is_fields(of),
     }
 }
@@ -59,7 +55,7 @@ fn member_is_condition(of: &Expr, name: &str) -> bool {
 /// Whether something is the header fields of a message, whose values are texts.
 fn is_fields(of: &Expr) -> bool {
     let is_of_message = |root: &Expr, name: &str| match root {
-        Expr::Ident(root) => matches!(root.as_str(), "request" | "response") && matches!(name, "headers" | "trailers"),
+        Expr::Ident(root) => gives(root, name) == Some(Gives::Fields),
         _ => false,
     };
     match of {
