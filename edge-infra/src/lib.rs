@@ -9,6 +9,7 @@ mod config;
 mod container;
 mod mark;
 mod metadata;
+pub mod names;
 mod object;
 mod patch;
 mod pod;

@@ -8,6 +8,7 @@ use crate::{
     config::account,
     container::{Every, by_key, image, probe, requests, security_context},
     metadata::{labels, merged, name, object},
+    names,
     render::{finished, problems, sample_installation},
     scaling::{autoscaler, budget},
     service::service,
@@ -35,7 +36,7 @@ const HEALTH_PORT: u16 = 8080;
 /// Where its measurements are scraped.
 const METRICS_PORT: u16 = 19001;
 /// Secret with its certificate, and where that is in its pods.
-const CERTIFICATE: (&str, &str) = ("edge-rate-limit", "/certs");
+const CERTIFICATE: (&str, &str) = (names::RATE_LIMIT, "/certs");
 /// Where its certificate for Redis is.
 const REDIS_CERTIFICATE: &str = "/redis-certs";
 /// Where it is told how its measurements are called.

@@ -20,23 +20,13 @@ mod set;
 mod tests;
 mod upkeep;
 
+pub use edge_infra::names::{AUTHORITY, CONTROLLER, OIDC_HMAC, PROXY, RATE_LIMIT};
 pub use fleet::{FLEET, FleetIdentity, ensure_fleet};
 pub use folder::ensure;
 pub use reload::ServerTls;
 pub use secrets::{Installation, Webhook, ensure_secrets, trust_webhook};
 pub use set::{Existing, Outcome};
 pub use upkeep::Upkeep;
-
-/// The authority that signs the others. Its key stays in its folder or Secret, which nothing mounts.
-pub const AUTHORITY: &str = "edge-gateway-ca";
-/// The controller's server certificate.
-pub const CONTROLLER: &str = "edge-gateway";
-/// The client certificate of proxies that somebody else starts.
-pub const PROXY: &str = "edge";
-/// The rate limit service's certificate.
-pub const RATE_LIMIT: &str = "edge-rate-limit";
-/// The key that signs OIDC session cookies.
-pub const OIDC_HMAC: &str = "edge-oidc-hmac";
 
 /// The three files of a TLS secret.
 #[derive(Clone, Debug, PartialEq, Eq)]

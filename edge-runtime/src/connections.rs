@@ -1,5 +1,7 @@
 //! What clients have open on a proxy, as its statistics say.
 
+use edge_xds::names::OWN_LISTENERS;
+
 /// Sums over a page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenToClients {
@@ -11,8 +13,7 @@ pub(crate) struct OpenToClients {
     pub(crate) requests: u64,
 }
 
-/// What the proxy's own listeners are called in statistics of HTTP, but for the admin interface.
-const OWN: &str = "edge-gateway-proxy-";
+/// What the admin interface is called in statistics of HTTP.
 const ADMIN: &str = "admin";
 
 impl OpenToClients {
@@ -27,7 +28,7 @@ impl OpenToClients {
             let listener = of.strip_prefix("listener.").filter(|at| is_for_clients(at, own_ports));
             let http = of
                 .strip_prefix("http.")
-                .filter(|name| *name != ADMIN && !name.starts_with(OWN));
+                .filter(|name| *name != ADMIN && !name.starts_with(OWN_LISTENERS));
             match (listener, http, figure) {
                 (Some(_), _, "downstream_cx_active") => open.connections += count,
                 (_, Some(_), "downstream_cx_active") => open.http += count,

@@ -70,6 +70,13 @@ pub struct HostFolders {
     pub runtime_dir: PathBuf,
 }
 
+impl HostFolders {
+    /// Where statuses are written.
+    pub fn status_document(&self) -> PathBuf {
+        self.state_home.join("status.yaml")
+    }
+}
+
 /// How processes are started, whatever the fleet.
 #[derive(Clone, Debug)]
 pub struct HostSettings {

@@ -46,6 +46,7 @@ pub mod json;
 pub mod limits;
 pub mod lookup;
 pub mod lower;
+pub mod names;
 pub mod parts;
 mod patch;
 pub mod quarantine;

@@ -106,3 +106,9 @@ fn an_authority_that_has_expired_is_trusted_no_more() {
     renew(&mut there, 5 * 365 + 10, Existing::Overwrite);
     assert_eq!(trusted(&there), 2, "the first one has gone");
 }
+
+#[test]
+fn translation_finds_the_key_of_cookies_under_the_name_of_its_secret() {
+    let secret = edge_translate::signing_secret(&"system".into(), Vec::new());
+    assert_eq!(&*secret.key().name, OIDC_HMAC);
+}

@@ -18,6 +18,7 @@ use crate::{
     task::Stop,
     trouble::Trouble,
 };
+use edge_infra::names::LEADER;
 use edge_ir::label::MANAGED_BY;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -34,8 +35,6 @@ use tokio::{
 #[cfg(test)]
 mod tests;
 
-/// Name of the Lease.
-pub const LEASE: &str = "edge-gateway-leader";
 /// How long giving up the Lease may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -125,7 +124,7 @@ impl Candidate {
                     .retry
                     .min(spare(self.terms.renew_deadline, self.written.elapsed()) / 2);
                 if self.trouble.ends() {
-                    tracing::info!(lease = LEASE, "the lease can be used again");
+                    tracing::info!(lease = LEADER, "the lease can be used again");
                 }
                 return self.set(Leadership::Leading);
             }
@@ -138,7 +137,7 @@ impl Candidate {
             Err(_) => "the API server doesn't answer".to_owned(),
         };
         if self.trouble.begins(&problem) {
-            tracing::warn!(lease = LEASE, namespace = %self.terms.namespace, "no leader can be elected: {problem}");
+            tracing::warn!(lease = LEADER, namespace = %self.terms.namespace, "no leader can be elected: {problem}");
         }
         if self
             .renewed
@@ -158,7 +157,7 @@ impl Candidate {
                 answer => return answer.map(|()| true),
             }
         }
-        match self.leases.get_opt(LEASE).await? {
+        match self.leases.get_opt(LEADER).await? {
             Some(lease) => self.look(lease),
             None => return self.create().await,
         }
@@ -196,7 +195,7 @@ impl Candidate {
     async fn create(&mut self) -> Result<bool, Error> {
         let lease = Lease {
             metadata: ObjectMeta {
-                name: Some(LEASE.to_owned()),
+                name: Some(LEADER.to_owned()),
                 // By which an uninstallation knows whose it is.
                 labels: Some([(MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())].into()),
                 ..ObjectMeta::default()
@@ -222,7 +221,7 @@ impl Candidate {
         lease.spec = Some(self.spec(&lease.spec.take().unwrap_or_default()));
         lease.metadata.managed_fields = None;
         self.written = Instant::now();
-        let lease = self.leases.replace(LEASE, &PostParams::default(), &lease).await?;
+        let lease = self.leases.replace(LEADER, &PostParams::default(), &lease).await?;
         self.look(lease);
         Ok(())
     }
@@ -265,7 +264,7 @@ impl Candidate {
             spec.lease_duration_seconds = Some(1);
         }
         let parameters = PostParams::default();
-        let given_up = self.leases.replace(LEASE, &parameters, &lease);
+        let given_up = self.leases.replace(LEADER, &parameters, &lease);
         if !matches!(time::timeout(FAREWELL, given_up).await, Ok(Ok(_))) {
             tracing::debug!("the lease was not given up; it runs out by itself");
         }

@@ -13,6 +13,7 @@ use crate::{
     modules::digest,
     trouble::Trouble,
 };
+use edge_infra::names::DOCUMENTS;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -42,8 +43,6 @@ const MOST: usize = 512 << 10;
 const FOLDER: &str = ".documents";
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// The ConfigMap.
-const CONFIG_MAP: &str = "edge-gateway-documents";
 /// How long reading them may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pauses before a write that failed is tried again.
@@ -93,7 +92,7 @@ impl Storage {
                     .map_err(|error| error.to_string())
             }
             Self::ConfigMap(api, namespace) => {
-                let found = maps(api, namespace).get_opt(CONFIG_MAP).await;
+                let found = maps(api, namespace).get_opt(DOCUMENTS).await;
                 let found = found.map_err(|error| describe(&error))?;
                 let texts = found.and_then(|map| map.data).unwrap_or_default().into_iter();
                 Ok(texts.map(|(key, text)| (key.into(), text.into())).collect())
@@ -286,7 +285,7 @@ fn maps(api: &Api, namespace: &str) -> Objects<ConfigMap> {
 async fn write_map(maps: &Objects<ConfigMap>, edits: &Edits) -> Result<(), Error> {
     let patch = json!({"data": edits});
     let patched = maps
-        .patch(CONFIG_MAP, &PatchParams::default(), &Patch::Merge(&patch))
+        .patch(DOCUMENTS, &PatchParams::default(), &Patch::Merge(&patch))
         .await;
     match patched {
         Err(Error::Api(status)) if status.code == 404 => {}
@@ -297,7 +296,7 @@ async fn write_map(maps: &Objects<ConfigMap>, edits: &Edits) -> Result<(), Error
         .filter_map(|(key, text)| Some((key.to_string(), text.as_deref()?.to_owned())));
     let map = ConfigMap {
         metadata: kube::core::ObjectMeta {
-            name: Some(CONFIG_MAP.to_owned()),
+            name: Some(DOCUMENTS.to_owned()),
             ..Default::default()
         },
         data: Some(texts.collect()),

@@ -97,7 +97,7 @@ impl Prepared {
         for path in standalone.paths.iter() {
             tracing::info!(path = %path.display(), "resources are read from here and followed");
         }
-        let status = standalone.folders.state_home.join("status.yaml");
+        let status = standalone.folders.status_document();
         tracing::info!(file = %status.display(), page = format!("http://{}/status", config.admin), "statuses are here");
         match &standalone.proxies {
             Proxies::Processes(_) => {
@@ -112,7 +112,7 @@ impl Prepared {
     pub(super) fn info(&self, info: &mut Value) {
         info["mode"] = "standalone".into();
         info["watched"] = json!(self.standalone.paths);
-        info["statusFile"] = json!(self.standalone.folders.state_home.join("status.yaml"));
+        info["statusFile"] = json!(self.standalone.folders.status_document());
     }
 }
 
@@ -147,7 +147,7 @@ impl Running {
             state,
         } = prepared;
         let (wanted, watched) = watch::channel(wanted(&standalone));
-        let document = standalone.folders.state_home.join("status.yaml");
+        let document = standalone.folders.status_document();
         if folder.is_some() {
             // The queue is empty yet, and this must come before the resources.
             let _ = hub.inputs.try_send(own_proxies(&standalone));

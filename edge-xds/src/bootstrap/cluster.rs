@@ -4,6 +4,7 @@ use super::{
     BootstrapError, BootstrapSettings, ProxyZone, TOKEN_FILE, bootstrap, certificate_file,
     customise::controller_addresses, default::token_filters, token_file, trusted_ca_file,
 };
+use crate::names::CONTROLLER_CLUSTER;
 use edge_ir::Infra;
 use serde_json::Value;
 
@@ -63,7 +64,7 @@ pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterSta
 fn controller_clusters(bootstrap: &mut Value) -> impl Iterator<Item = &mut Value> {
     let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
     let clusters = clusters.into_iter().flatten();
-    clusters.filter(|cluster| cluster["name"] == "xds_cluster")
+    clusters.filter(|cluster| cluster["name"] == CONTROLLER_CLUSTER)
 }
 
 /// A bootstrap that somebody wrote as a whole may come from where there is no token; without it nothing would be

@@ -2,6 +2,7 @@
 
 use crate::{
     json::{Codec, JsonError, Names},
+    names::{CONTROLLER_CLUSTER, METRICS_CLUSTER},
     patch::breach,
 };
 use edge_ir::{BootstrapPatch, JsonPatchOperation};
@@ -98,7 +99,6 @@ fn shorten_host(bootstrap: &mut Value, default: &Value) {
 /// Metrics come from the admin interface: where a change moves that and says nothing of the cluster that leads there,
 /// the cluster follows.
 fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
-    const CLUSTER: &str = "prometheus_stats";
     let moved = &bootstrap["admin"]["address"]["socket_address"];
     if moved.is_null() || *moved == default["admin"]["address"]["socket_address"] {
         return;
@@ -111,12 +111,12 @@ fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
         other => other.unwrap_or("127.0.0.1"),
     };
     let address = Value::from(address);
-    let Some(usual) = cluster(default, CLUSTER).map(|cluster| cluster["load_assignment"].clone()) else {
+    let Some(usual) = cluster(default, METRICS_CLUSTER).map(|cluster| cluster["load_assignment"].clone()) else {
         return;
     };
     let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
     let mut clusters = clusters.into_iter().flatten();
-    let Some(own) = clusters.find(|own| own["name"] == CLUSTER && own["load_assignment"] == usual) else {
+    let Some(own) = clusters.find(|own| own["name"] == METRICS_CLUSTER && own["load_assignment"] == usual) else {
         return;
     };
     let place = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address";
@@ -130,7 +130,7 @@ fn lead_to_admin(bootstrap: &mut Value, default: &Value) {
 pub(super) fn controller_addresses(bootstrap: &mut Value, mut change: impl FnMut(&mut Value)) {
     let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
     let clusters = clusters.into_iter().flatten();
-    for cluster in clusters.filter(|cluster| cluster["name"] == "xds_cluster") {
+    for cluster in clusters.filter(|cluster| cluster["name"] == CONTROLLER_CLUSTER) {
         let localities = cluster["load_assignment"]["endpoints"].as_array_mut();
         let endpoints = localities.into_iter().flatten();
         let endpoints = endpoints.filter_map(|locality| locality["lb_endpoints"].as_array_mut());
@@ -174,7 +174,7 @@ fn write_whole(value: &mut Value) {
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn xds_cluster(bootstrap: &Value) -> Option<&Value> {
-    cluster(bootstrap, "xds_cluster")
+    cluster(bootstrap, CONTROLLER_CLUSTER)
 }
 
 fn cluster<'a>(bootstrap: &'a Value, name: &str) -> Option<&'a Value> {

@@ -1,6 +1,7 @@
 //! The default bootstrap.
 
 use super::{BootstrapSettings, ProxyZone, sds::TOKEN};
+use crate::names::{CONTROLLER_CLUSTER, METRICS_CLUSTER, OWN_LISTENERS};
 use serde_json::{Value, json};
 
 /// Type URL of a message.
@@ -40,7 +41,7 @@ pub fn default_bootstrap(settings: &BootstrapSettings) -> Value {
                 "api_type": "DELTA_GRPC",
                 "transport_api_version": "V3",
                 "set_node_on_first_message_only": true,
-                "grpc_services": [{"envoy_grpc": {"cluster_name": "xds_cluster"}}],
+                "grpc_services": [{"envoy_grpc": {"cluster_name": CONTROLLER_CLUSTER}}],
             },
             "lds_config": ads,
             "cds_config": ads,
@@ -144,10 +145,10 @@ fn xds_cluster(settings: &BootstrapSettings) -> Value {
         tls["tls_certificate_sds_secret_configs"] = json!([secret("xds_certificate", path)]);
     }
     json!({
-        "name": "xds_cluster",
+        "name": CONTROLLER_CLUSTER,
         "type": "STRICT_DNS",
         "connect_timeout": "10s",
-        "load_assignment": load_assignment("xds_cluster", &settings.xds_host, settings.xds_port),
+        "load_assignment": load_assignment(CONTROLLER_CLUSTER, &settings.xds_host, settings.xds_port),
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http_options,
         },
@@ -190,10 +191,10 @@ pub(super) fn token_filters(path: &str) -> Value {
 /// The proxy's own admin interface, for the one path of it that others may see.
 fn admin_cluster(settings: &BootstrapSettings) -> Value {
     json!({
-        "name": "prometheus_stats",
+        "name": METRICS_CLUSTER,
         "type": "STATIC",
         "connect_timeout": "0.250s",
-        "load_assignment": load_assignment("prometheus_stats", &settings.admin_address, settings.admin_port),
+        "load_assignment": load_assignment(METRICS_CLUSTER, &settings.admin_address, settings.admin_port),
     })
 }
 
@@ -204,7 +205,7 @@ fn stats_listener(address: &str, port: u16) -> Value {
         socket["socket_address"]["ipv4_compat"] = true.into();
     }
     json!({
-        "name": format!("edge-gateway-proxy-stats-{address}-{port}"),
+        "name": format!("{OWN_LISTENERS}stats-{address}-{port}"),
         "address": socket,
         // An overloaded proxy must still be seen to be one.
         "bypass_overload_manager": true,
@@ -212,19 +213,19 @@ fn stats_listener(address: &str, port: u16) -> Value {
             "name": "envoy.filters.network.http_connection_manager",
             "typed_config": {
                 "@type": type_url!("extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"),
-                "stat_prefix": "edge-gateway-proxy-stats",
+                "stat_prefix": format!("{OWN_LISTENERS}stats"),
                 "normalize_path": true,
                 "route_config": {
                     "name": "local_route",
                     "virtual_hosts": [{
-                        "name": "prometheus_stats",
+                        "name": METRICS_CLUSTER,
                         "domains": ["*"],
                         "routes": [{
                             "match": {
                                 "path": "/stats/prometheus",
                                 "headers": [{"name": ":method", "string_match": {"exact": "GET"}}],
                             },
-                            "route": {"cluster": "prometheus_stats"},
+                            "route": {"cluster": METRICS_CLUSTER},
                         }],
                     }],
                 },

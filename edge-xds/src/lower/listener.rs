@@ -11,7 +11,10 @@ use super::{
     socket_options::{buffers, keepalive},
     stream,
 };
-use crate::snapshot::{Body, Entry};
+use crate::{
+    names::OWN_LISTENERS,
+    snapshot::{Body, Entry},
+};
 use edge_ir::{
     Accepts, AddressRange, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings,
     Hello, IpFamily, Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
@@ -93,7 +96,7 @@ fn of_datagrams(message: &mut pb::Listener) {
 
 /// Encodes the listener that tells whether the proxy is ready.
 pub(super) fn encode_ready(ready: &ReadyListener) -> Entry {
-    let name = format!("edge-gateway-proxy-ready-{}-{}", ready.address, ready.port);
+    let name = format!("{OWN_LISTENERS}ready-{}-{}", ready.address, ready.port);
     let mut own = socket(&*ready.address, ready.port);
     // A node asks at the pod's first address, whatever family clients come by.
     own.ipv4_compat = &*ready.address == "::";

@@ -8,6 +8,7 @@ use super::{
     table::wire_name,
     tracing,
 };
+use crate::names::OWN_LISTENERS;
 use edge_ir::{
     FilterInstance, FilterSettings, FleetSettings, HeaderMutation, HttpManager, OwnHeaders, RequestIdTracing,
 };
@@ -124,7 +125,7 @@ fn request_id(tracing: RequestIdTracing) -> Option<RequestIdExtension> {
 /// The manager of the readiness listener: 200 at its path once all is there, 500 anywhere else.
 pub(super) fn ready() -> HttpConnectionManager {
     HttpConnectionManager {
-        stat_prefix: "edge-gateway-proxy-ready".to_owned(),
+        stat_prefix: format!("{OWN_LISTENERS}ready"),
         route_specifier: Some(RouteSpecifier::RouteConfig(ready_routes())),
         http_filters: vec![
             http_filter("envoy.filters.http.health_check", probe("/ready")),

@@ -7,23 +7,13 @@ use crate::cluster::{
     progress::Progress,
 };
 use anyhow::{Result, bail, ensure};
+use edge_infra::names;
 use serde_json::Value;
 use std::{collections::BTreeSet, future::Future, time::Duration};
 use tokio::time;
 
 /// How often pods that are waited for are looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// Secrets that the job of certificates makes, the lease of the controller's leader, and what it keeps of documents:
-/// nobody lists them in advance.
-const MADE_LATER: [(&str, &str, &str); 7] = [
-    ("v1", "Secret", "edge-gateway"),
-    ("v1", "Secret", "edge"),
-    ("v1", "Secret", "edge-rate-limit"),
-    ("v1", "Secret", "edge-gateway-ca"),
-    ("v1", "Secret", "edge-oidc-hmac"),
-    ("coordination.k8s.io/v1", "Lease", "edge-gateway-leader"),
-    ("v1", "ConfigMap", "edge-gateway-documents"),
-];
 
 /// Applies everything, waits for what others need, and takes away what an earlier installation had and this one hasn't.
 pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Progress) -> Result<()> {
@@ -162,7 +152,8 @@ async fn remove(
 fn inventory(release: &Release, workload: &[Value]) -> Inventory {
     let mut inventory = Inventory::new(&release.name, &release.namespace);
     inventory.add_all(workload);
-    for (version, kind, name) in MADE_LATER {
+    // Nobody lists in advance what the job of certificates and the controller make.
+    for (version, kind, name) in names::ALL {
         inventory.add(Entry::new(version, kind, Some(&release.namespace), name));
     }
     inventory

@@ -221,7 +221,7 @@ async fn clocks_of_others_do_not_matter() {
     for time in ["2100-01-01T00:00:00.000000Z", "2000-01-01T00:00:00.000000Z"] {
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": { "name": LEASE, "namespace": "system", "resourceVersion": "7" },
+            "metadata": { "name": LEADER, "namespace": "system", "resourceVersion": "7" },
             "spec": { "holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": time },
         });
         let server = Server::new(Some(lease));
