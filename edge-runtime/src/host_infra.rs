@@ -35,7 +35,8 @@ mod launch;
 mod log_file;
 mod ports;
 mod process;
-mod questions;
+mod proxy_admin;
+mod proxy_ports;
 mod reach;
 mod record;
 mod supervise;
@@ -46,7 +47,7 @@ pub use bootstrap::render;
 pub use folder::{RuntimeFolder, StateFolder};
 
 use process::Process;
-use questions::WaitFor;
+use proxy_admin::WaitFor;
 use record::Record;
 use supervise::{ProcessSpec, Supervisor};
 

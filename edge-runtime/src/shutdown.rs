@@ -6,8 +6,8 @@
 
 use crate::{
     Error,
-    connections::OpenToClients,
     http::{self, Query, Reply, fetch},
+    proxy_stats::OpenToClients,
     task::{Stop, Task},
 };
 use ::http::{Method, StatusCode};

@@ -9,7 +9,8 @@ use super::{
     PROCESS_GRACE,
     launch::{Launch, Start},
     log_file,
-    questions::{self, Listener, Lost, WaitFor},
+    proxy_admin::{self, Lost, WaitFor},
+    proxy_ports::Listener,
     record::{Facts, Phase, Record},
 };
 use crate::{
@@ -244,7 +245,7 @@ impl Process {
     /// it is to take.
     pub(super) async fn starting(&mut self, before: Option<Listener>, patience: Duration) -> Fate {
         let until = self.started + patience;
-        let ready = questions::ready(self.admin, self.listener(), before);
+        let ready = proxy_admin::ready(self.admin, self.listener(), before);
         tokio::select! {
             how = self.ended() => Fate::Ended(how),
             () = ready => Fate::Ready,
@@ -263,7 +264,7 @@ impl Process {
         let (admin, listener) = (self.admin, self.listener());
         async move {
             match admin {
-                Some(admin) => questions::lost(admin, listener, patience).await,
+                Some(admin) => proxy_admin::lost(admin, listener, patience).await,
                 None => future::pending().await,
             }
         }
@@ -291,8 +292,8 @@ impl Process {
         self.set_phase(Phase::Leaving);
         if let Some(admin) = self.admin {
             let drained = async {
-                if questions::leave(admin).await {
-                    questions::idle(admin, &what, &self.start.ports).await;
+                if proxy_admin::leave(admin).await {
+                    proxy_admin::idle(admin, &what, &self.start.ports).await;
                 }
             };
             let is_over = tokio::select! {
@@ -300,7 +301,7 @@ impl Process {
                 _ = self.handle.ended() => true,
             };
             // SIGTERM would begin another drain; what is left is cut.
-            if !is_over && questions::quit(admin).await {
+            if !is_over && proxy_admin::quit(admin).await {
                 return self.wait_or_kill().await;
             }
         }
@@ -311,7 +312,7 @@ impl Process {
     /// unless it answers again.
     pub(super) async fn give_up(mut self, what: watch::Receiver<WaitFor>, patience: Duration) {
         match self.admin {
-            Some(admin) if questions::answers(admin).await => self.leave(what, patience).await,
+            Some(admin) if proxy_admin::answers(admin).await => self.leave(what, patience).await,
             _ => {
                 self.on_drop = OnDrop::Kill;
                 self.signal(Signal::KILL);

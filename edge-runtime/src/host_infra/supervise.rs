@@ -11,7 +11,8 @@ use super::{
     launch::{self, identify, is_current, patience},
     log_file,
     process::{Fate, Problem, Process},
-    questions::{Listener, Lost, WaitFor},
+    proxy_admin::{Lost, WaitFor},
+    proxy_ports::Listener,
     record::Phase,
 };
 use crate::{

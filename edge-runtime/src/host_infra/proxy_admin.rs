@@ -1,6 +1,7 @@
 //! What a proxy is asked and told through its admin interface, which is Envoy's.
 
-use crate::{connections::OpenToClients, http::fetch, machine_ports};
+use super::proxy_ports::{Listener, is_closed, takes_over};
+use crate::{http::fetch, proxy_stats::OpenToClients};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
@@ -35,15 +36,6 @@ pub(super) enum WaitFor {
     Work,
     /// Every connection: another process serves, and there is time.
     Connections,
-}
-
-/// A process that listens for clients.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Listener {
-    /// Its id, while it runs.
-    pub(super) process: Option<u32>,
-    /// Ports that it has for itself.
-    pub(super) own: [u16; 2],
 }
 
 /// Resolves when a starting proxy serves: when its admin interface says so. One that has none is looked at from
@@ -92,16 +84,6 @@ pub(super) async fn lost(admin: SocketAddr, listener: Listener, patience: Durati
     }
 }
 
-/// Whether a process takes no connections of clients.
-async fn is_closed(listener: Listener) -> bool {
-    let look = move || {
-        let mut ports = listener.process.map(machine_ports::listening).unwrap_or_default();
-        ports.retain(|port| !listener.own.contains(port));
-        ports.is_empty()
-    };
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
-}
-
 /// Whether a proxy answers.
 pub(super) async fn answers(admin: SocketAddr) -> bool {
     fetch(Method::GET, admin, "/ready").await.is_ok()
@@ -115,17 +97,6 @@ pub(super) async fn quit(admin: SocketAddr) -> bool {
     )
 }
 
-/// Whether a process listens wherever another does.
-async fn takes_over(new: Listener, before: Listener) -> bool {
-    let look = move || {
-        let ports = |listener: Listener| listener.process.map(machine_ports::listening).unwrap_or_default();
-        let mut needed = ports(before);
-        needed.retain(|port| !before.own.contains(port));
-        needed.is_subset(&ports(new))
-    };
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
-}
-
 /// Tells a proxy to leave: health checks fail, open connections hear that they should end, and no new ones are taken.
 /// Says whether it has understood.
 pub(super) async fn leave(admin: SocketAddr) -> bool {
@@ -135,7 +106,10 @@ pub(super) async fn leave(admin: SocketAddr) -> bool {
         "/drain_listeners?graceful&skip_exit",
         "/drain_listeners",
     ] {
-        understood &= matches!(ask(Method::POST, admin, path).await, Some((StatusCode::OK, _)));
+        understood &= matches!(
+            ask_until_gone(Method::POST, admin, path).await,
+            Some((StatusCode::OK, _))
+        );
     }
     understood
 }
@@ -146,7 +120,7 @@ pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>, own
     let mut clock = ask_clock();
     loop {
         clock.tick().await;
-        let answer = ask(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await;
+        let answer = ask_until_gone(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await;
         let Some((StatusCode::OK, page)) = answer else { return };
         let open = OpenToClients::of(&String::from_utf8_lossy(&page), own);
         if count(&open, *what.borrow()) == 0 {
@@ -157,7 +131,7 @@ pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>, own
 
 /// Asks until there is an answer: a busy machine may cost one, and a proxy that is taken for dead loses what it serves.
 /// None when nobody is there.
-async fn ask(method: Method, admin: SocketAddr, path: &str) -> Option<(StatusCode, Bytes)> {
+async fn ask_until_gone(method: Method, admin: SocketAddr, path: &str) -> Option<(StatusCode, Bytes)> {
     let mut clock = ask_clock();
     loop {
         clock.tick().await;

@@ -1,4 +1,4 @@
-//! What clients have open on a proxy, as its statistics say.
+//! The statistics of a proxy, as its admin interface has them (Envoy's `/stats`): what clients have open on it.
 
 use edge_xds::names::OWN_LISTENERS;
 
