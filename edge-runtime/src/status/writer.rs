@@ -15,22 +15,16 @@ use super::{
     now,
 };
 use crate::{
-    cluster::{
-        Api, Served,
-        fault::{describe, is_too_large},
-    },
+    cluster::{Api, Served},
     due,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{Finalizers, Leadership, Ledger, Mirror, ObservedStatus, Published, Rejections},
+    state::{Leadership, Ledger, Mirror, Published, Rejections},
     task::Stop,
     trouble::Trouble,
 };
 use edge_translate::{api::ObjectKey, status::StatusBody};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use kube::{
-    Api as Objects, Error,
-    api::{DynamicObject, Patch, PatchParams},
-};
+use kube::{Api as Objects, api::DynamicObject};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,6 +33,7 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
+mod attempt;
 mod counts;
 mod events;
 mod failures;
@@ -47,10 +42,11 @@ mod lay;
 #[cfg(test)]
 mod tests;
 
+use attempt::{Done, Failure, Outcome};
 use counts::Counts;
 use events::Events;
 use failures::Failures;
-use hold::Use;
+use hold::{Unheld, Use};
 use lay::{Needed, Part, Says};
 
 /// Quiet that is waited for before statuses are written.
@@ -93,8 +89,8 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
                 // Who asked may be gone.
                 let _ = reply.send(writer.document());
             }
-            () = statuses.changed() => writer.note(),
-            () = carried.changed() => writer.note(),
+            () = statuses.changed() => writer.note_change(),
+            () = carried.changed() => writer.note_change(),
             Ok(()) = sources.published.changed() => {
                 let published = sources.published.borrow_and_update().clone();
                 writer.publish(published.as_deref());
@@ -102,71 +98,28 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
             Ok(()) = sources.reports.changed() => {
                 let reports = sources.reports.borrow_and_update().clone();
                 writer.book.set_reports(reports);
-                writer.note();
+                writer.note_change();
             }
             Ok(()) = sources.rejections.changed() => {
                 let rejections = sources.rejections.borrow_and_update().clone();
                 writer.book.set_rejections(&rejections);
                 writer.rejections = rejections;
-                writer.note();
+                writer.note_change();
             }
             Ok(()) = sources.deliveries.changed() => {
                 let deliveries = sources.deliveries.borrow_and_update().clone();
                 writer.book.set_deliveries(&deliveries);
-                writer.note();
+                writer.note_change();
             }
             Ok(()) = leadership.changed() => writer.lead(*leadership.borrow_and_update()),
-            Some(done) = writer.writes.next() => writer.done(done),
+            Some(done) = writer.writes.next() => writer.end_write(done),
             () = writer.events.ended() => {}
             () = due::at(due) => writer.refresh(),
             () = due::at(again) => writer.try_again(),
             () = due::at(counted) => writer.queue.append(&mut writer.counts.due_at(Instant::now())),
         }
-        writer.write();
+        writer.start_writes();
     }
-}
-
-/// How a write ended.
-enum Outcome {
-    /// The object carries this now.
-    Written(ObservedStatus),
-    /// Somebody else has written meanwhile: the object carries this.
-    Stale(ObservedStatus),
-    /// There is no such object.
-    Gone,
-    /// It couldn't be written, and trying again is of no use.
-    Refused(String),
-    /// It couldn't be written.
-    Failed(Failure),
-}
-
-/// Why something couldn't be written.
-struct Failure {
-    /// The same for all objects that fail for one reason: of those, one is told.
-    class: String,
-    /// With the object's name, if the API server says it.
-    reason: String,
-}
-
-impl Failure {
-    fn new(key: &ObjectKey, error: &Error) -> Self {
-        let reason = describe(error);
-        let class = match error {
-            Error::Api(status) => format!("{} {}", status.code, key.api_kind().1),
-            _ => reason.clone(),
-        };
-        Self { class, reason }
-    }
-}
-
-/// A write that ended.
-struct Done {
-    key: ObjectKey,
-    /// The version on top of which it was made.
-    base: Arc<str>,
-    begun: Instant,
-    part: Part,
-    outcome: Outcome,
 }
 
 struct Writer {
@@ -195,8 +148,7 @@ struct Writer {
     conflicts: BTreeMap<ObjectKey, u32>,
     /// What the API server doesn't take.
     refused: BTreeMap<(ObjectKey, Part), Trouble>,
-    /// Classes whose metadata couldn't be written as they are: what is to be said of them doesn't wait for that.
-    unheld: BTreeSet<ObjectKey>,
+    unheld: Unheld,
 }
 
 impl Writer {
@@ -221,7 +173,7 @@ impl Writer {
             failures: Failures::default(),
             conflicts: BTreeMap::new(),
             refused: BTreeMap::new(),
-            unheld: BTreeSet::new(),
+            unheld: Unheld::default(),
         }
     }
 
@@ -229,11 +181,11 @@ impl Writer {
     fn publish(&mut self, published: Option<&Published>) {
         self.is_published |= published.is_some();
         self.book.set_fleets(published);
-        self.note();
+        self.note_change();
     }
 
     /// Something has changed.
-    fn note(&mut self) {
+    fn note_change(&mut self) {
         let now = Instant::now();
         self.pending = Some((self.pending.map_or(now, |(first, _)| first), now));
     }
@@ -250,7 +202,7 @@ impl Writer {
         let mut stale = self.cluster.mirror.take();
         stale.extend(self.book.take_stale());
         for key in &stale {
-            self.unheld.remove(key);
+            self.unheld.ask_again(key);
             let effective = self.effective(key);
             for news in self.told.follow(key, effective.as_ref().map(|it| &it.status), None) {
                 match news {
@@ -294,19 +246,19 @@ impl Writer {
         self.events.clear();
         if now == Leadership::Leading {
             self.cluster.mirror.begin();
-            self.note();
+            self.note_change();
         }
     }
 
     /// Begins as many writes as may run at a time, and tells how many there still are.
-    fn write(&mut self) {
-        self.begin_writes();
+    fn start_writes(&mut self) {
+        self.start_next_writes();
         // After that, for much of what is queued turns out to be written already.
         let waiting = self.queue.len() + self.writing.len() + self.counts.waiting();
         self.metrics.set(Gauge::StatusesWaiting, waiting);
     }
 
-    fn begin_writes(&mut self) {
+    fn start_next_writes(&mut self) {
         if self.leadership == Leadership::Following || !self.is_ready {
             return;
         }
@@ -316,21 +268,21 @@ impl Writer {
                 return;
             };
             self.queue.remove(&key);
-            self.begin(key);
+            self.start_write(key);
         }
     }
 
-    fn begin(&mut self, key: ObjectKey) {
+    fn start_write(&mut self, key: ObjectKey) {
         let Some((objects, base, needed)) = self.needed(&key) else {
             self.book.said(&key);
-            return self.settled(&key);
+            return self.note_settled(&key);
         };
         if needed.says == Says::Counts && !self.counts.may_be_written(&key, Instant::now()) {
             return;
         }
         self.counts.over(&key);
         self.writing.insert(key.clone());
-        self.writes.push(write(objects, key, base, needed).boxed());
+        self.writes.push(attempt::write(objects, key, base, needed).boxed());
     }
 
     /// What has to be written of an object, where, and on top of which version. Nothing if it is gone, or carries it.
@@ -365,7 +317,7 @@ impl Writer {
     }
 
     /// An object needs nothing more, or nothing that could be written.
-    fn settled(&mut self, key: &ObjectKey) {
+    fn note_settled(&mut self, key: &ObjectKey) {
         self.counts.over(key);
         self.conflicts.remove(key);
         self.refused.remove(&(key.clone(), Part::Status));
@@ -378,7 +330,7 @@ impl Writer {
         }
     }
 
-    fn done(&mut self, done: Done) {
+    fn end_write(&mut self, done: Done) {
         let Done {
             key,
             base,
@@ -392,17 +344,17 @@ impl Writer {
                 self.conflicts.remove(&key);
                 tracing::debug!(object = %key, ?part, "written");
                 self.cluster.mirror.wrote(&key, &base, seen);
-                self.written(key, part, begun);
+                self.note_written(key, part, begun);
             }
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
                 self.cluster.mirror.wrote(&key, &base, seen);
-                self.conflicted(key, part);
+                self.note_conflict(key, part);
             }
             Outcome::Gone => {
-                self.unheld.remove(&key);
+                self.unheld.ask_again(&key);
                 self.book.said(&key);
-                self.settled(&key);
+                self.note_settled(&key);
             }
             Outcome::Refused(reason) => {
                 if part == Part::Metadata || !self.unheld.contains(&key) {
@@ -410,11 +362,11 @@ impl Writer {
                 }
                 self.refuse(key, part, &reason);
             }
-            Outcome::Failed(failure) => self.failed(key, part, failure),
+            Outcome::Failed(failure) => self.note_failure(key, part, failure),
         }
     }
 
-    fn failed(&mut self, key: ObjectKey, part: Part, failure: Failure) {
+    fn note_failure(&mut self, key: ObjectKey, part: Part, failure: Failure) {
         let Failure { class, reason } = failure;
         self.metrics.count(Counter::StatusFailures);
         if self.failures.failed(class, key.clone(), Instant::now()) {
@@ -425,7 +377,7 @@ impl Writer {
 
     /// It is written again on top of what there is now, unless that goes on and on: then others write all the time, or
     /// somebody says so of every write.
-    fn conflicted(&mut self, key: ObjectKey, part: Part) {
+    fn note_conflict(&mut self, key: ObjectKey, part: Part) {
         let conflicts = self.conflicts.entry(key.clone()).or_default();
         *conflicts += 1;
         if *conflicts <= CONFLICTS {
@@ -436,10 +388,10 @@ impl Writer {
             class: format!("409 {}", key.api_kind().1),
             reason: "each time that it is tried, it is said that somebody else has written meanwhile".to_owned(),
         };
-        self.failed(key, part, failure);
+        self.note_failure(key, part, failure);
     }
 
-    fn written(&mut self, key: ObjectKey, part: Part, begun: Instant) {
+    fn note_written(&mut self, key: ObjectKey, part: Part, begun: Instant) {
         match part {
             Part::Status => {
                 self.metrics.count(Counter::StatusUpdates);
@@ -448,7 +400,7 @@ impl Writer {
                 if !self.queue.contains(&key) {
                     self.book.said(&key);
                 }
-                self.settled(&key);
+                self.note_settled(&key);
             }
             // What waits came after what was written: whether it is to be held is looked at anew then.
             Part::Metadata if self.queue.contains(&key) => {}
@@ -474,13 +426,13 @@ impl Writer {
     /// another finalizer than the one that couldn't be written.
     fn say_unheld(&mut self, key: ObjectKey, part: Part) {
         if part == Part::Metadata && self.queue.insert(key.clone()) {
-            self.unheld.insert(key);
+            self.unheld.give_up(key);
         }
     }
 
     fn try_again(&mut self) {
         let mut due = self.failures.take_due(Instant::now());
-        self.unheld.retain(|key| !due.contains(key));
+        due.iter().for_each(|key| self.unheld.ask_again(key));
         self.queue.append(&mut due);
     }
 
@@ -510,54 +462,4 @@ fn objects(cluster: &Cluster, key: &ObjectKey) -> Option<Objects<DynamicObject>>
         "" => Objects::all_with(client, resource),
         namespace => Objects::namespaced_with(client, namespace, resource),
     })
-}
-
-/// Writes a part of an object.
-async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, needed: Needed) -> Done {
-    let begun = Instant::now();
-    let Needed { patch, part, .. } = needed;
-    let parameters = PatchParams {
-        field_manager: Some(crate::cluster::FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let patch = Patch::Merge(&patch);
-    let answer = match part {
-        Part::Status => objects.patch_status(key.own_name(), &parameters, &patch).await,
-        Part::Metadata => objects.patch(key.own_name(), &parameters, &patch).await,
-    };
-    let outcome = match answer {
-        Ok(object) => Outcome::Written(seen(&key, &object)),
-        // The object may be there all the same: its kind may be defined without a status, and who stands between us may
-        // not find the API server.
-        Err(Error::Api(status)) if [404, 409].contains(&status.code) => match objects.get_opt(key.own_name()).await {
-            Ok(Some(object)) if status.code == 409 => Outcome::Stale(seen(&key, &object)),
-            Ok(Some(_)) => Outcome::Failed(Failure::new(&key, &Error::Api(status))),
-            Ok(None) => Outcome::Gone,
-            Err(error) => Outcome::Failed(Failure::new(&key, &error)),
-        },
-        Err(error @ Error::Api(_)) if is_final(&error) => Outcome::Refused(describe(&error)),
-        Err(error) => Outcome::Failed(Failure::new(&key, &error)),
-    };
-    Done {
-        key,
-        base,
-        begun,
-        part,
-        outcome,
-    }
-}
-
-/// Whether the same again would be refused again.
-fn is_final(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if [400, 422].contains(&status.code) || is_too_large(status))
-}
-
-/// What an object carries.
-fn seen(key: &ObjectKey, object: &DynamicObject) -> ObservedStatus {
-    let status = object.data.get("status").filter(|status| status.is_object());
-    ObservedStatus {
-        version: object.metadata.resource_version.as_deref().unwrap_or_default().into(),
-        status: status.map(|status| status.to_string().into()),
-        finalizers: Finalizers::of(key.kind, &object.metadata),
-    }
 }

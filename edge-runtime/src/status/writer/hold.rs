@@ -4,8 +4,9 @@
 
 use super::lay::{Needed, Part, Says};
 use crate::state::ObservedStatus;
-use edge_translate::api::CLASS_IN_USE;
+use edge_translate::api::{CLASS_IN_USE, ObjectKey};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Whether there are Gateways of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,36 @@ pub(super) enum Use {
     Used,
     /// There is none.
     Unused,
+}
+
+/// Classes of which what is to be said doesn't wait until they are held, since their metadata couldn't be written.
+///
+/// A class is asked to be held first, and said anything of then. Where the API server doesn't take that, or doesn't keep
+/// it, it is given up: its status is written all the same. It is asked for again once the class or what is to be said
+/// of it has changed, it is gone, or what failed is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Unheld(BTreeSet<ObjectKey>);
+
+impl Unheld {
+    /// The metadata of a class couldn't be written.
+    pub(super) fn give_up(&mut self, key: ObjectKey) {
+        self.0.insert(key);
+    }
+
+    /// It is tried again before anything else is said.
+    pub(super) fn ask_again(&mut self, key: &ObjectKey) {
+        self.0.remove(key);
+    }
+
+    /// Whether that was given up.
+    pub(super) fn contains(&self, key: &ObjectKey) -> bool {
+        self.0.contains(key)
+    }
+
+    /// Whoever writes begins anew.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// What has to be written of a class of ours, or nothing if it is held as it should be.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cluster::ReadKind,
-    state::{Reports, Sight},
+    state::{Finalizers, ObservedStatus, Reports, Sight},
 };
 use edge_translate::{
     api::{CLASS_IN_USE, Kind, ParentReference},
@@ -159,21 +159,21 @@ impl Rig {
 
     /// A write on top of a version ends, and what follows begins. Whether something about the object does.
     fn ends(&mut self, key: &ObjectKey, (base, part): (&str, Part), outcome: Outcome) -> bool {
-        self.writer.done(Done {
+        self.writer.end_write(Done {
             key: key.clone(),
             base: base.into(),
             begun: Instant::now(),
             part,
             outcome,
         });
-        self.writer.write();
+        self.writer.start_writes();
         self.writer.writing.contains(key)
     }
 
     /// Lays together what is known, and begins what is to be written.
     fn turn(&mut self) {
         self.writer.refresh();
-        self.writer.write();
+        self.writer.start_writes();
     }
 
     fn waiting(&self) -> String {
@@ -329,7 +329,7 @@ async fn nothing_is_taken_away_before_everything_is_known() {
     rig.turn();
     rig.put("b");
     rig.writer.publish(Some(&Published::default()));
-    rig.writer.write();
+    rig.writer.start_writes();
     assert!(rig.writer.writing.is_empty(), "what the ledger holds hasn't been read");
     rig.turn();
     assert_eq!(rig.writer.writing.len(), 2);
@@ -348,12 +348,13 @@ async fn what_is_known_of_a_refused_status_goes_with_its_object() {
         part: Part::Status,
         outcome,
     };
-    rig.writer.done(done(&refused, Outcome::Refused("too odd".to_owned())));
+    rig.writer
+        .end_write(done(&refused, Outcome::Refused("too odd".to_owned())));
     let failure = Failure {
         class: "403 HTTPRoute".to_owned(),
         reason: "forbidden".to_owned(),
     };
-    rig.writer.done(done(&failed, Outcome::Failed(failure)));
+    rig.writer.end_write(done(&failed, Outcome::Failed(failure)));
     assert!(rig.writer.refused.contains_key(&(refused.clone(), Part::Status)) && rig.writer.failures.due().is_some());
     rig.sight(&refused, None);
     rig.sight(&failed, None);
@@ -379,10 +380,10 @@ async fn a_status_that_is_refused_as_stale_again_and_again_waits_and_is_told() {
     assert!(pause > Duration::from_secs(1), "{pause:?}");
     // The next waits for longer, and what was written ends it.
     rig.writer.queue.insert(key.clone());
-    rig.writer.write();
+    rig.writer.start_writes();
     assert!(!rig.ends(&key, ("1", Part::Status), stale(&key)));
     rig.writer.queue.insert(key.clone());
-    rig.writer.write();
+    rig.writer.start_writes();
     let (_, patch) = rig.needed(&key).unwrap();
     rig.ends(
         &key,
@@ -425,7 +426,7 @@ async fn an_object_is_gone_when_it_is_not_found_and_not_when_its_status_is_not()
         let client = Client::new(service_fn(answer), "default");
         let objects = Objects::namespaced_with(client, "ns", &resource);
         let (_, base, needed) = rig.writer.needed(&key).unwrap();
-        let how = match write(objects, key.clone(), base, needed).await.outcome {
+        let how = match attempt::write(objects, key.clone(), base, needed).await.outcome {
             Outcome::Gone => "gone",
             Outcome::Failed(_) => "failed",
             _ => "otherwise",
