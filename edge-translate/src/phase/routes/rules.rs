@@ -7,22 +7,19 @@ use crate::{
         RouteFilterType, SessionPersistence, StringMap,
     },
     engine::reader::Reader,
-    name::{BackendId, BackendPort, FilterKey, RouteId, RouteKind, Sym},
-    phase::{
-        origin,
-        policies::custom,
-        precedence::{Rank, Seniority},
-    },
+    name::{BackendPort, FilterKey, RouteId, RouteKind},
+    phase::{origin, policies::custom, precedence::Seniority},
 };
 use edge_ir::{
-    Cors, CustomObjects, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, Origin, Origins,
-    RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
+    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, HeaderEdits, Origin, Origins, RouteAction, RouteFilters,
+    Session,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
 
 mod admissible;
 mod backend;
+mod compiled;
 mod cors;
 mod destination;
 pub(crate) mod expression;
@@ -37,6 +34,10 @@ mod widened;
 
 // What policies say of requests is judged as what rules say.
 pub(in crate::phase) use admissible::{field_name, is_field_value, is_token, path as check_path};
+pub(super) use compiled::{
+    Action, Compiled, Copies, Forwarding, Limits, RankedMatch, Retries, Rule, Share, Stream, StreamTo, Tries,
+};
+pub(crate) use compiled::{Effect, RuleFinding, Summary, Use, Wording};
 pub(in crate::phase) use cors::origin;
 pub(in crate::phase) use expression::check as check_expression;
 pub(super) use filter::Rewrite;
@@ -50,264 +51,35 @@ pub(super) struct Rules {
     pub(super) compiled: Compiled,
 }
 
-/// What holds of a route's rules wherever they serve.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Summary {
-    /// Age and name, which decide between routes.
-    pub(crate) seniority: Seniority,
-    /// How many rules there are.
-    pub(crate) n_rules: usize,
-    /// Backends that the rules lead to, those included that can't be trusted, sorted.
-    pub(crate) targets: SmallVec<[BackendPort; 1]>,
-    /// What is wrong.
-    pub(crate) findings: Vec<RuleFinding>,
-    /// Backends whose lack of endpoints is worth a word, and what they are used for.
-    pub(crate) wanting: Box<[(BackendPort, Use)]>,
-    /// Generation of the object, for its status.
-    pub(crate) generation: i64,
-}
-
-/// What the rules of a route do.
-#[derive(Clone)]
-pub(super) enum Compiled {
-    /// Rules of an HTTPRoute or GRPCRoute, in its order.
-    Http(Vec<Rule>),
-    /// The one rule of a TLSRoute, TCPRoute or UDPRoute.
-    Stream(Stream),
-}
-
-/// One rule of an HTTPRoute or GRPCRoute.
-#[derive(Clone)]
-pub(super) struct Rule {
-    /// Its name.
-    pub(super) name: Option<Sym>,
-    /// Its matches.
-    pub(super) matches: Vec<RankedMatch>,
-    /// Matches that are refused, widened to all that they may be meant for: where the rule is guarded, these requests
-    /// must not fall to another.
-    pub(super) refused: Vec<RankedMatch>,
-    /// What it does with a request.
-    pub(super) action: Action,
-    /// Edits to requests.
-    pub(super) request_headers: HeaderEdits,
-    /// Edits to responses.
-    pub(super) response_headers: HeaderEdits,
-    /// Filters that it uses.
-    pub(super) filters: RouteFilters,
-    /// What extension services are shown with it.
-    pub(super) custom: Option<Arc<CustomObjects>>,
-    /// The instances that it and its backends use.
-    pub(super) instances: Vec<FilterKey>,
-    /// The route and rule.
-    pub(super) origins: Origins,
-}
-
-/// A match of a rule.
-#[derive(Clone)]
-pub(super) struct RankedMatch {
-    /// Its index in the rule.
-    pub(super) index: usize,
-    /// What it asks for.
-    pub(super) matches: RouteMatch,
-    /// Its rank.
-    pub(super) rank: Rank,
-    /// Whose words these are.
-    pub(super) wording: Wording,
-}
-
-/// Whose words a match is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wording {
-    /// Those of the route.
-    Written,
-    /// Ours: it is one that was refused, widened to all that it may be meant for.
-    Widened,
-    /// Ours: a preflight of what one of the route is for.
-    Implied,
-}
-
-/// What a rule does with a request.
-#[derive(Clone)]
-pub(super) enum Action {
-    /// Send it to a backend.
-    Forward(Forwarding),
-    /// Answer it.
-    Answer(RouteAction),
-}
-
-/// How a request is sent on, as [`edge_ir::Forward`], with backends by identity.
-#[derive(Clone)]
-pub(super) struct Forwarding {
-    /// Backends, in the order of the rule.
-    pub(super) shares: Vec<Share>,
-    /// Weight of references that lead nowhere.
-    pub(super) invalid_weight: u32,
-    /// Time limits.
-    pub(super) limits: Limits,
-    /// When to try again.
-    pub(super) retry: Retries,
-    /// What becomes of the host and the path.
-    pub(super) rewrite: Rewrite,
-    /// Who gets copies.
-    pub(super) mirrors: Vec<Copies>,
-}
-
-/// The time limits that a rule writes.
-#[derive(Clone, Copy)]
-pub(super) struct Limits {
-    /// For the whole exchange.
-    pub(super) whole: Option<Timeout>,
-    /// For one try.
-    pub(super) one_try: Option<Timeout>,
-}
-
-impl Limits {
-    /// The limit for the whole exchange. Without retries the limit for a try is one for the whole.
-    pub(super) fn of_exchange(self, tries: Tries) -> Option<Timeout> {
-        match (self.whole, self.one_try, tries) {
-            (whole, _, Tries::Several) => whole,
-            (Some(Timeout(0)) | None, Some(one_try), Tries::One) => Some(one_try),
-            (Some(whole), None | Some(Timeout(0)), Tries::One) => Some(whole),
-            (Some(whole), Some(one_try), Tries::One) => Some(whole.min(one_try)),
-            (None, None, Tries::One) => None,
-        }
-    }
-}
-
-/// How often a request is tried.
-#[derive(Clone, Copy)]
-pub(super) enum Tries {
-    /// Once.
-    One,
-    /// Again, after some failures.
-    Several,
-}
-
-/// What a rule says of retries.
-#[derive(Clone)]
-pub(super) enum Retries {
-    /// Nothing.
-    Unsaid,
-    /// That there are none, whatever policies say.
-    Never,
-    /// When.
-    When(RetryPolicy),
-}
-
-/// A backend of a rule.
-#[derive(Clone)]
-pub(super) struct Share {
-    /// The backend.
-    pub(super) backend: BackendId,
-    /// Its weight; 0 keeps its cluster ready and sends nothing there.
-    pub(super) weight: u32,
-    /// How far behind others it stands; 0 is used first.
-    pub(super) priority: u32,
-    /// Edits to requests that go to it.
-    pub(super) request_headers: HeaderEdits,
-    /// Edits to its responses.
-    pub(super) response_headers: HeaderEdits,
-    /// Replaces the host for requests that go to it.
-    pub(super) host_rewrite: Option<Arc<str>>,
-    /// Rewrites that a proxy knows of routes alone, where there are other backends: it has a route of its own then.
-    pub(super) rewrite: Option<Box<Rewrite>>,
-    /// Filters that requests to it use.
-    pub(super) filters: RouteFilters,
-}
-
-/// A backend of a stream.
-#[derive(Clone, Copy)]
-pub(super) struct StreamTo {
-    /// Which one.
-    pub(super) backend: BackendId,
-    /// Its weight.
-    pub(super) weight: u32,
-    /// How far behind others it stands; 0 is used first.
-    pub(super) priority: u32,
-}
-
-/// A backend that gets copies.
-#[derive(Clone)]
-pub(super) struct Copies {
-    /// The backend.
-    pub(super) backend: BackendId,
-    /// Of how many requests.
-    pub(super) fraction: Fraction,
-}
-
-/// Where connections or datagrams go.
-#[derive(Clone)]
-pub(super) struct Stream {
-    /// The name of the rule, where there is one rule.
-    pub(super) name: Option<Sym>,
-    /// Backends with their weights.
-    pub(super) shares: Vec<StreamTo>,
-    /// Weight of references that lead nowhere.
-    pub(super) invalid_weight: u32,
-    /// The route.
-    pub(super) origins: Origins,
-}
-
-/// What a rule uses a backend for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// It answers requests.
-    Destination,
-    /// It gets copies.
-    Mirror,
-}
-
-/// Something wrong with a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RuleFinding {
-    /// Index of the rule.
-    pub(crate) rule: usize,
-    /// What it costs.
-    pub(crate) effect: Effect,
-    /// Reason of the condition.
-    pub(crate) reason: &'static str,
-    /// Message of the condition.
-    pub(crate) message: String,
-}
-
-/// What a finding costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// The whole rule answers 500.
-    RuleFails,
-    /// A filter that the rule refers to isn't there; the whole rule answers 500.
-    FilterUnresolved,
-    /// A reference can't be resolved; its share answers 500.
-    RefUnresolved,
-    /// The backend's own settings can't be honoured; its share answers 500 wherever no context changes them.
-    BackendRefused,
-    /// Nothing but what it says: the rest of the rule holds.
-    FallsShort,
-}
-
 /// What compiling collects on its way.
 pub(super) struct Compilation<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
     namespace: &'a str,
     name: &'a str,
-    rule: usize,
-    /// Index of the backendRef whose filters are compiled: what is wrong with these costs its share alone.
-    reference: Option<usize>,
-    /// How many backends the rule names.
-    n_references: usize,
+    rule: RuleState,
     targets: SmallVec<[BackendPort; 2]>,
-    /// Refused matches of the rule, widened.
-    refused: Vec<RankedMatch>,
-    /// Instances of filters that the rule uses.
-    instances: Vec<FilterKey>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
 
+/// What is collected for the rule that is compiled now.
+#[derive(Default)]
+struct RuleState {
+    index: usize,
+    /// Index of the backendRef whose filters are compiled: what is wrong with these costs its share alone.
+    reference: Option<usize>,
+    /// How many backends the rule names.
+    n_references: usize,
+    /// Its refused matches, widened.
+    refused: Vec<RankedMatch>,
+    /// Instances of filters that it uses.
+    instances: Vec<FilterKey>,
+}
+
 impl Compilation<'_, '_> {
     fn fail(&mut self, reason: &'static str, message: impl Into<String>) {
-        match self.reference {
+        match self.rule.reference {
             Some(index) => destination::refuse(self, index, "InvalidBackendFilters", &message.into()),
             None => self.note(Effect::RuleFails, reason, message),
         }
@@ -315,7 +87,7 @@ impl Compilation<'_, '_> {
 
     fn note(&mut self, effect: Effect, reason: &'static str, message: impl Into<String>) {
         self.findings.push(RuleFinding {
-            rule: self.rule,
+            rule: self.rule.index,
             effect,
             reason,
             message: message.into(),
@@ -326,7 +98,7 @@ impl Compilation<'_, '_> {
     fn is_closed(&self) -> bool {
         self.findings
             .iter()
-            .any(|f| f.rule == self.rule && matches!(f.effect, Effect::RuleFails | Effect::FilterUnresolved))
+            .any(|f| f.rule == self.rule.index && matches!(f.effect, Effect::RuleFails | Effect::FilterUnresolved))
     }
 }
 
@@ -363,12 +135,8 @@ impl<'a, 'r> Compilation<'a, 'r> {
             kind: route.kind,
             namespace: &metadata.namespace,
             name: &metadata.name,
-            rule: 0,
-            reference: None,
-            n_references: 0,
+            rule: RuleState::default(),
             targets: SmallVec::new(),
-            refused: Vec::new(),
-            instances: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
@@ -447,7 +215,10 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
     // Rules without a name come from the route, and share that.
     let of_route = origins(None);
     let compiled = rules.iter().enumerate().map(|(i, rule)| {
-        compilation.rule = i;
+        compilation.rule = RuleState {
+            index: i,
+            ..RuleState::default()
+        };
         let own = rule.parts().name.map(|name| origins(Some(name)));
         host_rule(&mut compilation, rule, own.unwrap_or_else(|| Arc::clone(&of_route)))
     });
@@ -471,10 +242,9 @@ fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
 fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins: Origins) -> Rule {
     let parts = rule.parts();
     let mut matches = rule.matches(c);
-    let mut refused = std::mem::take(&mut c.refused);
     let of_backends = parts.backend_refs.iter().flat_map(|backend| &backend.filters);
     if parts.filters.iter().chain(of_backends).any(may_guard) {
-        matches.append(&mut refused);
+        matches.append(&mut c.rule.refused);
     }
     let name = parts.name.map(|name| c.reader.sym(name));
     let mut filters = filter::compile(c, &parts);
@@ -484,18 +254,21 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         Some(Ok(lists)) => {
             matches = matches::with_cookies(&lists, matches);
             // As many for each match, in names too.
-            refused.iter_mut().for_each(|one| one.index *= lists.len());
+            c.rule.refused.iter_mut().for_each(|one| one.index *= lists.len());
         }
         // What the rule is meant for is narrower than its matches say, and nobody knows by how much.
-        Some(Err(_)) => refused.extend(matches.drain(..).map(|written| RankedMatch {
+        Some(Err(_)) => c.rule.refused.extend(matches.drain(..).map(|written| RankedMatch {
             wording: Wording::Widened,
             ..written
         })),
     }
     let action = destination::compile(c, &parts, &mut filters);
     let session = session::compile(c, &parts);
-    let mut instances = std::mem::take(&mut c.instances);
-    if c.is_closed() {
+    let is_closed = c.is_closed();
+    let RuleState {
+        refused, mut instances, ..
+    } = std::mem::take(&mut c.rule);
+    if is_closed {
         return Rule {
             name,
             matches,

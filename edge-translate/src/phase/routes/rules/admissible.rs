@@ -32,10 +32,10 @@ impl Compilation<'_, '_> {
     pub(super) fn admit(&mut self, what: &str, text: &str, check: Result<(), String>) -> Option<()> {
         let Err(why) = check else { return Some(()) };
         let message = format!("{what} {} is invalid: {why}.", quoted(text));
-        let message = match self.reference {
+        let message = match self.rule.reference {
             // Whose filter it is will be said.
             Some(_) => message,
-            None => format!("Failed to process route rule {}: {message}", self.rule),
+            None => format!("Failed to process route rule {}: {message}", self.rule.index),
         };
         self.fail("UnsupportedValue", message);
         None

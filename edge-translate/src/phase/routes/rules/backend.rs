@@ -251,7 +251,7 @@ fn check_endpoints(c: &Compilation<'_, '_>, target: Target) -> Result<(), Proble
     let backend = c.reader.backend(target.id);
     let backend = backend.ok_or_else(|| told(c, target, Flaw::NotFound))?;
     let is_resolver = backend.spec.r#type == api::BackendType::DynamicResolver;
-    let (reason, message) = if is_resolver && c.n_references > 1 {
+    let (reason, message) = if is_resolver && c.rule.n_references > 1 {
         let message = "dynamic resolver is not supported for multiple backendRefs";
         ("InvalidBackendRef", message)
     } else if is_resolver && matches!(c.kind, RouteKind::Tcp | RouteKind::Udp) {

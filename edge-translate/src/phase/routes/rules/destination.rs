@@ -81,7 +81,7 @@ fn resolvable(c: &mut Compilation<'_, '_>, shares: &Shares, filters: &mut Filter
     };
     let message = format!(
         "Failed to process route rule {}: host rewrite from {how} is not supported with a dynamic resolver backend.",
-        c.rule
+        c.rule.index
     );
     c.note(Effect::FilterUnresolved, "UnsupportedValue", message);
 }
@@ -101,7 +101,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
         invalid_weight: 0,
         of_single: Rewrite::default(),
     };
-    c.n_references = rule.backend_refs.len();
+    c.rule.n_references = rule.backend_refs.len();
     check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let share = match backend::resolve(c, reference.target()) {
@@ -133,7 +133,7 @@ fn share(
         c.wanting.push((to.backend.port, Use::Destination));
     }
     if let Some(problem) = &to.refused {
-        let message = failed(c.rule, index, &problem.message);
+        let message = failed(c.rule.index, index, &problem.message);
         c.note(Effect::BackendRefused, problem.reason, message);
     }
     let mut share = Share {
@@ -147,7 +147,7 @@ fn share(
         filters: RouteFilters::default(),
     };
     let rewrite = backend_filters(c, rule, reference, index, &mut share)?;
-    match c.n_references {
+    match c.rule.n_references {
         1 => shares.of_single = rewrite,
         _ => share.rewrite = rewrite.is_any().then(|| Box::new(rewrite)),
     }
@@ -173,7 +173,7 @@ pub(super) fn check_weights<'a>(
     if let Err(why) = check {
         let message = format!(
             "Failed to process route rule {}: weights of backendRefs are invalid: {why}.",
-            c.rule
+            c.rule.index
         );
         c.fail("UnsupportedValue", message);
     }
@@ -189,13 +189,13 @@ fn backend_filters(
 ) -> Option<Rewrite> {
     let n_findings = c.findings.len();
     let mut own = Rewrite::default();
-    c.reference = Some(index);
+    c.rule.reference = Some(index);
     for filter in &reference.filters {
         if let Err(problem) = backend_filter(c, rule, filter, &mut own, share) {
             refuse(c, index, problem.reason, &problem.message);
         }
     }
-    c.reference = None;
+    c.rule.reference = None;
     (c.findings.len() == n_findings).then_some(own)
 }
 
@@ -233,7 +233,7 @@ fn backend_filter(
             check_once(own, share, &rewrite)?;
             match rewrite.host {
                 // A proxy tells only whoever is told by a route which host was asked for.
-                Some(host) if c.n_references == 1 => own.host = Some(host),
+                Some(host) if c.rule.n_references == 1 => own.host = Some(host),
                 Some(HostRewrite::Literal(host)) => share.host_rewrite = Some(host),
                 _ => {}
             }
@@ -275,7 +275,7 @@ pub(super) fn check_once(own: &Rewrite, share: &Share, more: &Rewrite) -> Result
 
 /// Refuses a backend by its index in the rule.
 pub(super) fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {
-    let message = failed(c.rule, index, message);
+    let message = failed(c.rule.index, index, message);
     c.note(Effect::RefUnresolved, reason, message);
 }
 

@@ -253,7 +253,7 @@ fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Re
         kind: FilterKind::CredentialInjector,
         owner: Some(FilterOwner::Object(Kind::HttpRouteFilter, id)),
     };
-    c.instances.push(key);
+    c.rule.instances.push(key);
     Ok(edge_ir::RouteFilter {
         id: c.reader.filter_id(key),
         effect: FilterEffect::On,

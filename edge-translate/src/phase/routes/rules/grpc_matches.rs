@@ -42,7 +42,7 @@ impl HostRule for GrpcRouteRule {
         for (i, one) in self.matches.iter().enumerate() {
             match compile_one(c, one) {
                 Some(compiled) => all.push(ranked(i, compiled)),
-                None => c.refused.push(widened::call(i, one)),
+                None => c.rule.refused.push(widened::call(i, one)),
             }
         }
         all

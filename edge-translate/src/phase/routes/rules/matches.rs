@@ -34,7 +34,7 @@ impl HostRule for HttpRouteRule {
         for (i, one) in self.matches.iter().enumerate() {
             match compile_one(c, one) {
                 Some(matches) => all.push(ranked(i, matches)),
-                None => c.refused.push(widened::request(i, one)),
+                None => c.rule.refused.push(widened::request(i, one)),
             }
         }
         all

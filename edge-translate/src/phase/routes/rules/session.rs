@@ -102,7 +102,7 @@ fn own_name(c: &Compilation<'_, '_>, rule: &RuleParts<'_>) -> String {
     }
     match rule.name {
         Some(name) => hash.update(name),
-        None => hash.update([0, u8::try_from(c.rule).unwrap_or(u8::MAX)]),
+        None => hash.update([0, u8::try_from(c.rule.index).unwrap_or(u8::MAX)]),
     }
     let start = String::from("edge-session-");
     hash.finalize().iter().take(4).fold(start, |mut name, byte| {

@@ -74,7 +74,7 @@ fn is_ranked(backends: &[(BackendId, u32)]) -> bool {
 fn fail(c: &mut Compilation<'_, '_>, why: &str) {
     let message = format!(
         "Failed to process route rule {}: where a Backend has fallback, the backends of a rule are used as one, and {why}.",
-        c.rule
+        c.rule.index
     );
     c.fail("UnsupportedValue", message);
 }

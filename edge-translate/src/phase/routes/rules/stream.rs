@@ -35,7 +35,7 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
         c.fail("InvalidRule", "One and only one rule is supported");
     } else {
         let references = rules.iter().flat_map(|rule| &rule.backend_refs);
-        c.n_references = references.clone().count();
+        c.rule.n_references = references.clone().count();
         destination::check_weights(c, references.clone());
         if !c.is_closed() {
             references.for_each(|reference| share(c, reference, &mut stream));
