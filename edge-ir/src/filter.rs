@@ -125,7 +125,7 @@ impl FilterKind {
     /// Whether requests that must be refused may get through where an instance is missing: what decides by the request
     /// and its client whether it goes on, the filters of SecurityPolicies and of EdgeExtensionPolicies, and what
     /// tells them where a client is. What limits how
-    /// much gets through refuses nobody for what he is, browsers enforce the rules of other origins themselves, and
+    /// much gets through refuses nobody for who they are, browsers enforce the rules of other origins themselves, and
     /// without a credential or a resolved host no backend is reached.
     pub const fn is_guard(self) -> bool {
         match self {

@@ -26,7 +26,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 mod patience;
 mod settle;
 
-pub(crate) use patience::{Found, Patience, RemovalWait, Waits};
+#[cfg(test)]
+pub(crate) use patience::RemovalWait;
+pub(crate) use patience::{Found, Patience, Waits};
 pub use settle::{Settling, Timing};
 
 /// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.

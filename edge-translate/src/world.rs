@@ -392,7 +392,7 @@ impl World {
         self.references.to((kind, id))
     }
 
-    /// Whether a certificate is one that somebody names as his own.
+    /// Whether a certificate is one that somebody names as their own.
     pub(crate) fn is_certificate(&self, secret: Id) -> bool {
         self.pointers(Kind::Secret, secret).next().is_some()
     }

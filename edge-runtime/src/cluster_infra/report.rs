@@ -31,7 +31,7 @@ pub(super) fn nothing_yet() -> Report {
 }
 
 /// What the cluster shows of a fleet of which nobody knows what is wanted. None where that doesn't show where clients
-/// reach it: somebody else may give a Service a name of his own and our marks, where fleets are in the namespaces of
+/// reach it: somebody else may give a Service a name of their own and our marks, where fleets are in the namespaces of
 /// their Gateways.
 pub(super) fn report_of_unknown(home: &Home, view: &View, nodes: &[IpAddr]) -> Option<Report> {
     let at_home = || {

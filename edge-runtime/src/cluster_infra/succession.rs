@@ -66,7 +66,7 @@ fn is_headless(spec: &Value) -> bool {
     spec["clusterIP"] == "None"
 }
 
-/// Whether another load balancer is to be in charge of a Service. What somebody else has said of that is his to say.
+/// Whether another load balancer is to be in charge of a Service. What somebody else has said of that is theirs to say.
 fn turns_balancer(existing: &ObservedObject, wanted: &Object) -> bool {
     let (now, then) = (&existing.object["spec"], &wanted.body["spec"]);
     let is_balanced = [now, then].iter().all(|spec| spec["type"] == "LoadBalancer");

@@ -61,7 +61,7 @@ impl Fetcher {
             authorities: None,
             most: SIZE,
         };
-        // Whoever is meant is named as he is: another address is nobody's word about him.
+        // Whoever is meant is named as they are: another address is nobody's word about them.
         let reply = self.client.get(&ask).await?;
         let body = ok(reply.status, reply.body)?;
         let text = String::from_utf8(body.into()).map_err(|_| "the answer is no text")?;

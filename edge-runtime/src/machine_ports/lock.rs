@@ -29,7 +29,7 @@ impl Lock {
             Ok(socket) => Ok(Self { _socket: Some(socket) }),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => match holder::of_name(&name) {
                 Some(holder) => Err(holder),
-                // Another user's, who can't share a port with us, whatever names he gives to sockets.
+                // Another user's, who can't share a port with us, whatever names they give to sockets.
                 None => Ok(Self { _socket: None }),
             },
             Err(error) => {

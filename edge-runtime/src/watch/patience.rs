@@ -38,7 +38,7 @@ pub(crate) struct Patience {
     /// Files that have changed just now, or while removals wait, and when they did last.
     changed: BTreeMap<PathBuf, Instant>,
     /// Whether more events followed when the last ones were looked at.
-    is_cut: bool,
+    is_cut_short: bool,
 }
 
 /// The quiet that something waits for.
@@ -75,7 +75,7 @@ pub(crate) struct Waits {
     /// Files that have changed so shortly before that one edit may go on.
     pub(crate) busy: BTreeSet<PathBuf>,
     /// Whether more is known to have happened than was looked at.
-    pub(crate) is_cut: bool,
+    pub(crate) is_cut_short: bool,
 }
 
 /// How far the wait for objects that are gone has come: they may come back elsewhere.
@@ -119,7 +119,7 @@ impl Patience {
         let until = now + LONGEST;
         self.written
             .extend(burst.writing().iter().map(|path| (path.clone(), until)));
-        self.is_cut = burst.goes_on();
+        self.is_cut_short = burst.was_cut_short();
     }
 
     /// Takes in what a look has found.
@@ -131,15 +131,16 @@ impl Patience {
         self.edits = found.has_edits.then(|| self.edits.unwrap_or(now + EDIT));
         let is_quiet = found.changed.is_empty();
         self.changed.extend(found.changed.into_iter().map(|path| (path, now)));
-        self.removals = match self.removals {
-            _ if !found.has_removals => None,
-            Some(waits) if is_quiet => Some(waits),
-            waits => {
-                let latest = waits.map_or(now + BURST, |waits| waits.latest);
-                let until = latest.min(now + PAUSE);
-                Some(Quiet { latest, until })
-            }
-        };
+        if !found.has_removals {
+            self.removals = None;
+            return;
+        }
+        if self.removals.is_some() && is_quiet {
+            return;
+        }
+        let latest = self.removals.map_or(now + BURST, |waits| waits.latest);
+        let until = latest.min(now + PAUSE);
+        self.removals = Some(Quiet { latest, until });
     }
 
     /// What a look has to leave alone, and what not any more.
@@ -160,7 +161,7 @@ impl Patience {
             empty: self.emptied.iter().filter_map(is_over).collect(),
             removals,
             busy: self.changed.keys().cloned().collect(),
-            is_cut: std::mem::take(&mut self.is_cut),
+            is_cut_short: std::mem::take(&mut self.is_cut_short),
         }
     }
 
@@ -295,8 +296,8 @@ mod tests {
         );
         let mut patience = Patience::default();
         patience.note(&long, end);
-        assert!(patience.waits(end).is_cut);
+        assert!(patience.waits(end).is_cut_short);
         patience.note_found(Found::default(), end);
-        assert!(!patience.waits(end).is_cut);
+        assert!(!patience.waits(end).is_cut_short);
     }
 }

@@ -76,7 +76,7 @@ impl Settling {
     }
 
     /// Whether it was still going on when it was cut.
-    pub fn goes_on(&self) -> bool {
+    pub fn was_cut_short(&self) -> bool {
         self.first + self.timing.longest < self.last + self.timing.quiet
     }
 
@@ -124,12 +124,12 @@ mod tests {
         let mut settling = Settling::new(Timing::default(), start);
         settling.note(touch("a", Stage::Whole), start);
         assert_eq!(settling.due(), ms(10));
-        assert!(!settling.goes_on());
+        assert!(!settling.was_cut_short());
         for n in 1..=25 {
             settling.note(touch("a", Stage::Whole), ms(n * 8));
         }
         assert_eq!(settling.due(), ms(200), "the last event was at 200 ms");
-        assert!(settling.goes_on());
+        assert!(settling.was_cut_short());
     }
 
     #[tokio::test]

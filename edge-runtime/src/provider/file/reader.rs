@@ -153,7 +153,7 @@ impl Reader {
                 .chain(&found.changed)
                 .chain(&found.emptied)
                 .chain(written);
-            !waits.is_cut && listing.files.contains_key(&**from) && busy.all(|path| **path == **from)
+            !waits.is_cut_short && listing.files.contains_key(&**from) && busy.all(|path| **path == **from)
         };
         let removals = match self.table.left_by().is_some_and(is_clear) {
             true => Removals::Tell,

@@ -329,20 +329,31 @@ fn allows_namespace(reader: &Reader<'_>, view: &ListenerView, route: &str) -> bo
     }
 }
 
-/// The hostnames that a route gets on a listener; none when they have none in common.
+/// A route on a listener, with the hostnames that it gets there; none when they have none in common.
 fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &ListenerView) -> Option<Attachment> {
+    // Plain streams have no host: what serves is decided where the socket is built.
+    let has_hosts = subject.kind.is_by_host() || view.protocol == Protocol::Tls;
+    let hosts = match has_hosts {
+        true => common_hosts(reader, subject, view)?,
+        false => SmallVec::new(),
+    };
+    Some(Attachment {
+        listener: view.id,
+        fleet,
+        serving: view.serving,
+        context: effective::effective(reader, subject.kind, &subject.held, &view.inherited),
+        table: view.table.clone(),
+        hosts,
+    })
+}
+
+/// The hostnames that a route and a listener have in common and that are served there; none when there are none.
+fn common_hosts(
+    reader: &Reader<'_>,
+    subject: &Subject<'_>,
+    view: &ListenerView,
+) -> Option<SmallVec<[AttachedHost; 1]>> {
     let mut hosts = SmallVec::new();
-    if !subject.kind.is_by_host() && view.protocol != Protocol::Tls {
-        // Plain streams have no host: what serves is decided where the socket is built.
-        return Some(Attachment {
-            listener: view.id,
-            fleet,
-            serving: view.serving,
-            context: effective::effective(reader, subject.kind, &subject.held, &view.inherited),
-            table: view.table.clone(),
-            hosts,
-        });
-    }
     let mut common = false;
     for own in &subject.hostnames {
         let Some(effective) = hostname::intersect(&view.hostname, &own.text) else {
@@ -363,12 +374,5 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             None => hosts.push(AttachedHost { id, own }),
         }
     }
-    common.then(|| Attachment {
-        listener: view.id,
-        fleet,
-        serving: view.serving,
-        context: effective::effective(reader, subject.kind, &subject.held, &view.inherited),
-        table: view.table.clone(),
-        hosts,
-    })
+    common.then_some(hosts)
 }

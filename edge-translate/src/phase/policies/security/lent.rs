@@ -2,7 +2,7 @@
 //!
 //! The more specific policy may say otherwise where logins are, or who decides. What Secrets of the other hold is sent
 //! there only if the namespace of the more specific one might name them itself (GEP-709): by merging, nobody learns
-//! what he may not read.
+//! what they may not read.
 
 use crate::{
     api::Kind,
