@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Fields that hold references, or lists of them.
-const REFERENCES: [&str; 9] = [
+pub(super) const REFERENCES: [&str; 9] = [
     "backendRef",
     "backendRefs",
     "caCertificateRef",

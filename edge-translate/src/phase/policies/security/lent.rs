@@ -125,3 +125,55 @@ fn references<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        load::{Limits, Source, tree::trees},
+        phase::policies::written::REFERENCES,
+    };
+
+    const DEFINITION: &str = include_str!("../../../../../charts/gateway-crds-helm/templates/securitypolicies.yaml");
+
+    /// The paths of all references in a part of a schema.
+    fn paths(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let members = schema["properties"].as_object();
+        if members.is_some_and(|members| members.contains_key("name") && members.contains_key("namespace")) {
+            found.push(path.to_owned());
+        }
+        for (name, member) in members.into_iter().flatten() {
+            paths(member, &format!("{path}.{name}"), found);
+        }
+        for below in ["items", "additionalProperties"].map(|below| &schema[below]) {
+            if below.is_object() {
+                paths(below, path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_reference_is_known_as_what_is_sent_or_as_whom_it_is_sent_to() {
+        let name = "securitypolicies.yaml";
+        let source = Source { name, text: DEFINITION };
+        let (trees, _) = trees(&source, &Limits::default());
+        let definition = trees[0].value();
+        let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        for sender in &SENDERS {
+            let mut found = Vec::new();
+            paths(&spec["properties"][sender.field], sender.field, &mut found);
+            assert!(found.len() > 2, "{}: {found:?}", sender.field);
+            for path in found {
+                let steps: Vec<&str> = path.split('.').collect();
+                let (member, last) = (steps[1], steps[steps.len() - 1]);
+                assert!(REFERENCES.contains(&last), "nobody notes where {path} was written");
+                let is_address = sender.address.contains(&last);
+                assert_eq!(
+                    is_address,
+                    sender.peers.contains(&member),
+                    "{path}: is it sent, or sent to?"
+                );
+            }
+        }
+    }
+}
