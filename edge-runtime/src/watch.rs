@@ -28,7 +28,7 @@ mod settle;
 
 #[cfg(test)]
 pub(crate) use patience::RemovalWait;
-pub(crate) use patience::{Found, Patience, Waits};
+pub(crate) use patience::{LookFindings, Patience, Waits};
 pub use settle::{Settling, Timing};
 
 /// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.

@@ -38,7 +38,7 @@ pub mod table;
 mod tests;
 
 use judgement::Judgement;
-use kept::Kept;
+use kept::CopyStore;
 use reader::{Look, Reader};
 use table::of_file;
 
@@ -58,7 +58,7 @@ pub struct FileSources {
 /// something can't be read it says so, and again when everything can. Of what can be read a copy is `kept`.
 pub async fn run(
     mut wanted: watch::Receiver<FileSources>,
-    kept: Kept,
+    kept: CopyStore,
     world: mpsc::Sender<Input>,
     findings: watch::Sender<Findings>,
     mut stop: Stop,

@@ -12,7 +12,7 @@ use crate::{
     host_infra::{self, AtStop, HostSettings, Issuer, Outputs, RuntimeFolder, StateFolder},
     provider::file::{
         self,
-        kept::{Before, Kept},
+        kept::{Before, CopyStore},
     },
     state::{Batch, Input, ProviderName},
     status,
@@ -169,7 +169,7 @@ impl Running {
             drop(state);
         });
         let before = before(folder.as_ref());
-        let kept = Kept::below_state(&standalone.folders.state_home, before);
+        let kept = CopyStore::below_state(&standalone.folders.state_home, before);
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, kept, inputs, found, stop)
         });

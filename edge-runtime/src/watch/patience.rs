@@ -52,7 +52,7 @@ struct Quiet {
 
 /// What a look has found that has to be waited for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct LookFindings {
     /// Files that held objects and are empty.
     pub(crate) emptied: BTreeSet<PathBuf>,
     /// Files that came, changed or went.
@@ -94,7 +94,7 @@ pub(crate) enum RemovalWait {
 
 impl RemovalWait {
     /// What becomes of objects that are gone, after a look that found this.
-    pub(crate) fn now(self, found: &Found) -> Removals {
+    pub(crate) fn now(self, found: &LookFindings) -> Removals {
         match self {
             Self::Over => Removals::Tell,
             Self::OverInQuiet if found.changed.is_empty() => Removals::Tell,
@@ -123,7 +123,7 @@ impl Patience {
     }
 
     /// Takes in what a look has found.
-    pub(crate) fn note_found(&mut self, found: Found, now: Instant) {
+    pub(crate) fn note_found(&mut self, found: LookFindings, now: Instant) {
         self.emptied.retain(|path, _| found.emptied.contains(path));
         for path in found.emptied {
             self.emptied.entry(path).or_insert(now + LONGEST);
@@ -206,9 +206,9 @@ mod tests {
 
         let later = start + LONGEST / 2;
         let mut patience = Patience::default();
-        let emptied = || Found {
+        let emptied = || LookFindings {
             emptied: ["b".into()].into(),
-            ..Found::default()
+            ..LookFindings::default()
         };
         patience.note_found(emptied(), start);
         patience.note_found(emptied(), later);
@@ -218,15 +218,15 @@ mod tests {
             ["b".into()].into(),
             "counted from the first look"
         );
-        patience.note_found(Found::default(), later);
+        patience.note_found(LookFindings::default(), later);
         assert_eq!(patience.next(), None);
     }
 
-    fn found(changed: &[&str], has_removals: bool) -> Found {
-        Found {
+    fn found(changed: &[&str], has_removals: bool) -> LookFindings {
+        LookFindings {
             changed: changed.iter().map(PathBuf::from).collect(),
             has_removals,
-            ..Found::default()
+            ..LookFindings::default()
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
     async fn edits_wait_for_what_is_gone_with_them_no_longer_than_they_must() {
         let start = Instant::now();
         let ms = |n| start + Duration::from_millis(n);
-        let with_edits = || Found {
+        let with_edits = || LookFindings {
             has_edits: true,
             ..found(&["a"], true)
         };
@@ -297,7 +297,7 @@ mod tests {
         let mut patience = Patience::default();
         patience.note(&long, end);
         assert!(patience.waits(end).is_cut_short);
-        patience.note_found(Found::default(), end);
+        patience.note_found(LookFindings::default(), end);
         assert!(!patience.waits(end).is_cut_short);
     }
 }

@@ -35,7 +35,7 @@ const UNKNOWN: &str = ", which was broken before";
 
 /// The copies.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct CopyStore {
     folder: PathBuf,
     before: Before,
 }
@@ -67,7 +67,7 @@ pub(super) enum Origin {
     Unknown,
 }
 
-impl Kept {
+impl CopyStore {
     /// Copies below a state folder. There needn't be any.
     pub fn below_state(state_home: &Path, before: Before) -> Self {
         Self {
@@ -265,13 +265,13 @@ mod tests {
 
     struct Rig {
         folder: tempfile::TempDir,
-        kept: Kept,
+        kept: CopyStore,
     }
 
     impl Rig {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let kept = Kept::below_state(folder.path(), Before::Proxies);
+            let kept = CopyStore::below_state(folder.path(), Before::Proxies);
             Self { folder, kept }
         }
 
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn paths_never_lead_out_of_the_folder() {
-        let kept = Kept::below_state(Path::new("/state"), Before::Nothing);
+        let kept = CopyStore::below_state(Path::new("/state"), Before::Nothing);
         for (path, place) in [
             ("/etc/gw/a.yaml", "/state/.kept/etc/gw/a.yaml"),
             ("/etc/gw/../a.yaml", "/state/.kept/etc/a.yaml"),

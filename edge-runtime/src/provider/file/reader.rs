@@ -1,14 +1,14 @@
 //! Reading: one look after another at everything that is wanted.
 
 use super::{
-    kept::{Before, Kept, Origin},
+    kept::{Before, CopyStore, Origin},
     parts::Parts,
     table::{Table, of_file},
 };
 use crate::{
     error::describe,
     state::{Coverage, SourceLocation},
-    watch::{Found, Waits, identity},
+    watch::{LookFindings, Waits, identity},
 };
 use copies::Copies;
 use edge_files::{Listing, Stamp, list};
@@ -59,7 +59,7 @@ pub(super) struct Look {
     pub(super) findings: Vec<LoadFinding>,
     pub(super) n_objects: usize,
     /// What may not be meant as it is now.
-    pub(super) waiting: Found,
+    pub(super) waiting: LookFindings,
     /// Whether something couldn't be read for a reason that may pass without an event.
     pub(super) is_partial: bool,
     pub(super) coverage: Coverage,
@@ -67,7 +67,7 @@ pub(super) struct Look {
 
 impl Reader {
     /// Nothing is known yet but the copies of before.
-    pub(super) fn new(kept: Kept) -> Self {
+    pub(super) fn new(kept: CopyStore) -> Self {
         Self {
             table: Table::default(),
             read: BTreeMap::new(),
@@ -141,7 +141,7 @@ impl Reader {
 
     /// What the world is told now. What is gone from a file may come back in another, so that it waits, unless that
     /// file alone has changed and is there.
-    fn take_changes(&mut self, listing: &Listing, waits: &Waits, found: &Found) -> Vec<Change> {
+    fn take_changes(&mut self, listing: &Listing, waits: &Waits, found: &LookFindings) -> Vec<Change> {
         if waits.busy.is_empty() {
             self.table.rest();
         }
@@ -179,8 +179,8 @@ impl Reader {
 
     /// Reads files that are others than at the last look. Says what has to be waited for, and whether something
     /// couldn't be read for a reason that may pass without an event.
-    fn read_changed(&mut self, listing: &Listing, waits: &Waits) -> (Found, bool) {
-        let mut found = Found::default();
+    fn read_changed(&mut self, listing: &Listing, waits: &Waits) -> (LookFindings, bool) {
+        let mut found = LookFindings::default();
         let mut is_partial = listing.is_partial;
         for (path, stamp) in &listing.files {
             if self.read.get(path) == Some(stamp) || waits.is_written(path) {

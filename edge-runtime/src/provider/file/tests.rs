@@ -55,7 +55,7 @@ impl Rig {
         });
         let (sender, world) = mpsc::channel(16);
         let (found, findings) = watch::channel(Findings::default());
-        let kept = Kept::below_state(state.path(), Before::Proxies);
+        let kept = CopyStore::below_state(state.path(), Before::Proxies);
         let task = Task::spawn("files", |stop| run(receiver, kept, sender, found, stop));
         let mut rig = Self {
             folder,
@@ -106,8 +106,8 @@ impl Rig {
         assert!(waited.is_ok_and(|found| found.is_ok()), "no finding with {part}");
     }
 
-    fn kept(&self) -> Kept {
-        Kept::below_state(self.state.path(), Before::Proxies)
+    fn kept(&self) -> CopyStore {
+        CopyStore::below_state(self.state.path(), Before::Proxies)
     }
 
     /// Waits until of these files, and of no others, there are copies of what they hold.
@@ -384,7 +384,7 @@ fn what_moves_from_a_file_to_another_is_never_gone() {
         ..Waits::default()
     };
     write("a.yaml", &service("guard"));
-    let reader = Reader::new(Kept::below_state(folder.path(), Before::Proxies));
+    let reader = Reader::new(CopyStore::below_state(folder.path(), Before::Proxies));
     let (reader, look) = reader.look(&roots, &Waits::default());
     assert_eq!(look.changes.len(), 1);
     // A checkout removes it here, is looked at, and brings it there.
@@ -477,7 +477,7 @@ fn a_file_that_cannot_be_kept_holds_up_no_other() {
     for (name, service_name) in [(&*long, "a"), ("z.yaml", "z")] {
         fs::write(folder.path().join(name), service(service_name)).unwrap();
     }
-    let kept = Kept::below_state(folder.path(), Before::Proxies);
+    let kept = CopyStore::below_state(folder.path(), Before::Proxies);
     let (reader, _) = Reader::new(kept.clone()).look(&[folder.path().to_owned()], &Waits::default());
     let _ = reader.keep();
     assert_eq!(kept.below(folder.path()), [folder.path().join("z.yaml")]);
@@ -547,7 +547,8 @@ fn what_could_not_be_read_is_tried_again() {
     // Reading the beginning of one's own memory is an error of the device.
     symlink("/proc/self/mem", folder.path().join("a.yaml")).unwrap();
     let roots = [folder.path().to_owned()];
-    let (reader, look) = Reader::new(Kept::below_state(folder.path(), Before::Proxies)).look(&roots, &Waits::default());
+    let (reader, look) =
+        Reader::new(CopyStore::below_state(folder.path(), Before::Proxies)).look(&roots, &Waits::default());
     assert!(
         look.findings[0].message.contains("it can't be read"),
         "{:?}",

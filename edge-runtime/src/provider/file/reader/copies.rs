@@ -2,7 +2,7 @@
 
 use crate::error::describe;
 use crate::provider::file::{
-    kept::{Copy, InForce, Kept, Origin},
+    kept::{Copy, CopyStore, InForce, Origin},
     table::{Regrouped, Table},
 };
 use edge_files::Stamp;
@@ -15,7 +15,7 @@ use std::{
 /// The copies, and what is to become of them.
 #[derive(Debug)]
 pub(super) struct Copies {
-    pub(super) kept: Kept,
+    pub(super) kept: CopyStore,
     /// What was read in this look, whole.
     read: BTreeMap<PathBuf, Copy>,
     /// Copies that aren't written yet.
@@ -29,7 +29,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    pub(super) fn new(kept: Kept) -> Self {
+    pub(super) fn new(kept: CopyStore) -> Self {
         Self {
             kept,
             read: BTreeMap::new(),

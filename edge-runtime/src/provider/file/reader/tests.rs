@@ -36,7 +36,7 @@ impl Rig {
 
     /// Another controller in the same folders.
     fn begin(&mut self) {
-        self.reader = Some(Reader::new(Kept::below_state(self.state.path(), self.before)));
+        self.reader = Some(Reader::new(CopyStore::below_state(self.state.path(), self.before)));
         self.known.clear();
     }
 

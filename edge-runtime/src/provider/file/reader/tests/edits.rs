@@ -31,7 +31,7 @@ struct Edits {
 impl Edits {
     fn of(files: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::below_state(&folder.path().join("state"), Before::Proxies);
+        let kept = CopyStore::below_state(&folder.path().join("state"), Before::Proxies);
         let mut edits = Self {
             reader: Some(Reader::new(kept)),
             folder,
