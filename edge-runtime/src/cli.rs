@@ -186,17 +186,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         })?;
     let result = runtime.block_on(async {
         let (source, stop) = StopSource::new();
-        let signals = |kind| {
-            signal(kind).map_err(|source| Error::System {
-                purpose: "can't listen to signals",
-                source,
-            })
-        };
-        let (mut interrupt, mut terminate) = (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
-        let mut hang_up = match outlives_its_terminal() {
-            true => None,
-            false => Some(signals(SignalKind::hangup())?),
-        };
+        let mut signals = Signals::listen()?;
         let start = Start {
             config_path: args.config_path,
             overrides,
@@ -208,22 +198,63 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         tokio::pin!(server);
         let name = tokio::select! {
             result = &mut server => return result,
-            _ = interrupt.recv() => "interrupt",
-            _ = terminate.recv() => "terminate",
-            Some(_) = OptionFuture::from(hang_up.as_mut().map(Signal::recv)) => "hang up",
+            name = signals.first() => name,
         };
         tracing::info!(signal = name, "stopping; a second signal ends everything at once");
         source.stop();
         tokio::select! {
             result = &mut server => result,
             // Dropping the server kills those of its processes that were told to end.
-            _ = interrupt.recv() => Ok(()),
-            _ = terminate.recv() => Ok(()),
+            () = signals.second() => Ok(()),
         }
     });
     // Work that blocks a thread, a file system that hangs above all, must not hold up the end.
     runtime.shutdown_timeout(LAST_GRACE);
     result
+}
+
+/// The signals that end the controller.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// None where the controller outlives its terminal.
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|source| Error::System {
+                purpose: "can't listen to signals",
+                source,
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: match outlives_its_terminal() {
+                true => None,
+                false => Some(listen(SignalKind::hangup())?),
+            },
+        })
+    }
+
+    /// The first signal: it asks to stop. Gives its name.
+    async fn first(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "interrupt",
+            _ = self.terminate.recv() => "terminate",
+            Some(_) = OptionFuture::from(self.hang_up.as_mut().map(Signal::recv)) => "hang up",
+        }
+    }
+
+    /// The next one: it ends everything at once, unless only the terminal has gone.
+    async fn second(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 /// Whether whoever started us said that the end of the terminal is not ours, as `nohup` does.

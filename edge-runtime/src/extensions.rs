@@ -6,6 +6,7 @@
 
 use crate::{
     backoff::Backoff,
+    due,
     metrics::Metrics,
     state::{Extensions, Input, ServiceTerms},
     task::Stop,
@@ -15,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Fu
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
-    time::{self, Instant},
+    time::Instant,
 };
 
 mod messages;
@@ -141,12 +142,6 @@ pub async fn run(
         }
         // What is due waits for room, which comes with the next answer.
         let next = table.next().filter(|_| calls.len() < AT_ONCE);
-        let wait = async {
-            match next {
-                Some(next) => time::sleep_until(next).await,
-                None => std::future::pending().await,
-            }
-        };
         let first = tokio::select! {
             () = stop.requested() => return,
             changed = asked.changed() => match changed {
@@ -154,7 +149,7 @@ pub async fn run(
                 // The world is gone.
                 Err(_) => return,
             },
-            () = wait => continue,
+            () = due::at(next) => continue,
             Some(answer) = calls.next() => answer,
         };
         // What has come meanwhile is one change to the world.

@@ -19,7 +19,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
 };
-use tokio::net::{TcpListener, UnixListener};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    time,
+};
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::{
     Code, Request, Response, Status,

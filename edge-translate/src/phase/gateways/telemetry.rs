@@ -255,20 +255,7 @@ pub(crate) fn telemetry(
             .push(format!("Invalid health check log in the referenced EdgeProxy: {why}")),
     }
     if let Some(metrics) = spec.metrics.as_deref() {
-        told.stats = ClusterStats {
-            endpoints: metrics.enable_per_endpoint_stats,
-            sizes: metrics.enable_request_response_sizes_stats,
-        };
-        if metrics.enable_virtual_host_stats {
-            told.host_stats = HostStats::Own;
-        }
-        let compression = metrics.prometheus.as_ref().and_then(|it| it.compression.as_ref());
-        told.metrics_compressor = compression.and_then(|it| metrics_compressor(it, &mut told.problems));
-        if metrics.enable_grpc_stats == Some(true) {
-            told.counted_calls = CountedCalls::All;
-        }
-        told.kept_metrics = kept_metrics(metrics, &mut told.problems);
-        told.metric_sinks = metrics::sinks(&mut finder, metrics, &mut told.problems);
+        told.take_metrics(&mut finder, metrics);
     }
     match request_id(spec) {
         Ok(request_id) => told.request_id = request_id,
@@ -278,4 +265,24 @@ pub(crate) fn telemetry(
     told.named = finder.named;
     told.collectors.sort_by(|a, b| a.name.cmp(&b.name));
     told
+}
+
+impl Telemetry {
+    /// Takes in what is said of metrics.
+    fn take_metrics(&mut self, finder: &mut collector::Finder<'_, '_>, metrics: &ProxyMetrics) {
+        self.stats = ClusterStats {
+            endpoints: metrics.enable_per_endpoint_stats,
+            sizes: metrics.enable_request_response_sizes_stats,
+        };
+        if metrics.enable_virtual_host_stats {
+            self.host_stats = HostStats::Own;
+        }
+        let compression = metrics.prometheus.as_ref().and_then(|it| it.compression.as_ref());
+        self.metrics_compressor = compression.and_then(|it| metrics_compressor(it, &mut self.problems));
+        if metrics.enable_grpc_stats == Some(true) {
+            self.counted_calls = CountedCalls::All;
+        }
+        self.kept_metrics = kept_metrics(metrics, &mut self.problems);
+        self.metric_sinks = metrics::sinks(finder, metrics, &mut self.problems);
+    }
 }

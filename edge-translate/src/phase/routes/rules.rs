@@ -7,7 +7,7 @@ use crate::{
         RouteFilterType, SessionPersistence, StringMap,
     },
     engine::reader::Reader,
-    name::{BackendPort, FilterKey, RouteId, RouteKind},
+    name::{BackendPort, FilterKey, RouteId, RouteKind, Sym},
     phase::{origin, policies::custom, precedence::Seniority},
 };
 use edge_ir::{
@@ -269,18 +269,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         refused, mut instances, ..
     } = std::mem::take(&mut c.rule);
     if is_closed {
-        return Rule {
-            name,
-            matches,
-            refused,
-            action: Action::Answer(internal_error()),
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
-            filters: RouteFilters::default(),
-            custom: None,
-            instances: Vec::new(),
-            origins,
-        };
+        return closed_rule(name, matches, refused, origins);
     }
     // Names of others stay as they are.
     let next = matches.last().map_or(0, |last| last.index + 1);
@@ -305,6 +294,22 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         filters: filters_used,
         custom: filters.custom.shared(),
         instances,
+        origins,
+    }
+}
+
+/// A rule that answers 500 to whatever it is for.
+fn closed_rule(name: Option<Sym>, matches: Vec<RankedMatch>, refused: Vec<RankedMatch>, origins: Origins) -> Rule {
+    Rule {
+        name,
+        matches,
+        refused,
+        action: Action::Answer(internal_error()),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        filters: RouteFilters::default(),
+        custom: None,
+        instances: Vec::new(),
         origins,
     }
 }
