@@ -2,7 +2,7 @@
 //!
 //! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. Where only the latest
 //! value matters, it travels in a watch channel ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`],
-//! [`Findings`]); where every value matters, in a bounded queue ([`Input`]); where the latest matters of each object, in
+//! [`Findings`]); where every value matters, in a bounded queue ([`Input`]); where it is the latest of each object, in
 //! a [`Ledger`].
 
 pub use board::News;

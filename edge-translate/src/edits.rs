@@ -199,8 +199,8 @@ impl<Id: Clone + Ord> Edits<Id> {
             || gone.any(|gone| self.open.has_lost_policy(gone))
     }
 
-    /// What is gone from sources in which something came. But no policy of what stays, unless the source brought another
-    /// one of its kind.
+    /// What is gone from sources in which something came. But no policy of what stays, unless the source brought
+    /// another one of its kind.
     fn gone_with(
         &self,
         edited: &BTreeSet<Id>,

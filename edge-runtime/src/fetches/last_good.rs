@@ -188,8 +188,8 @@ impl LastGood {
         is_due.then(|| self.again.unwrap_or_else(Instant::now))
     }
 
-    /// Writes what isn't written, again and again, for as long as somebody waits. A write that nobody waits for any more
-    /// goes on with the next call.
+    /// Writes what isn't written, again and again, for as long as somebody waits. A write that nobody waits for any
+    /// more goes on with the next call.
     pub(super) async fn write_all(&mut self) -> Infallible {
         loop {
             if self.write.is_none() {

@@ -3,6 +3,7 @@
 //!
 //! A module is a file below `src/` with the folder of its name. Tests don't count: they may look at everything.
 //! The layers of edge-proxy are told in ARCHITECTURE.md, and held here: a module names only what stands below it there.
+//! Of other crates it says what each module is for.
 
 use super::files;
 use anyhow::Result;
@@ -18,6 +19,12 @@ const LAYERED: [&str; 2] = ["edge-runtime", "edge-proxy"];
 /// Where the layers of edge-proxy are told, from the top to the floor: a row of the table below this title is a layer.
 const LAYERS: (&str, &str) = ("ARCHITECTURE.md", "### Inside edge-proxy");
 
+/// Where it is told what modules are for, and the crates of which all modules are named there.
+const PLACES: (&str, &str) = ("ARCHITECTURE.md", "## Where a line belongs");
+const PLACED: [&str; 4] = ["edge-ir", "edge-translate", "edge-xds", "edge-runtime"];
+/// What stands in no row: what tests have in common.
+const OF_TESTS: &str = "sample";
+
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Says which modules stand in a circle.
@@ -32,6 +39,12 @@ pub(super) fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
         }
     }
     let text = fs::read_to_string(root.join(LAYERS.0))?;
+    for name in PLACED {
+        let named = placed(&text, name);
+        let modules = graph(&root.join(name).join("src"))?.into_keys();
+        let missing = modules.filter(|module| !named.contains(module.as_str()) && module != OF_TESTS);
+        findings.extend(missing.map(|module| format!("{}:1: {name}: `{module}` has no place", PLACES.0)));
+    }
     let layers = layers(&text);
     let misplaced = misplaced(&graph(&root.join("edge-proxy/src"))?, &layers);
     findings.extend(
@@ -52,6 +65,27 @@ fn layers(document: &str) -> Vec<Vec<&str>> {
         first.split('`').skip(1).step_by(2).collect()
     })
     .collect()
+}
+
+/// The names in the rows of a crate, those of its folders and files included.
+fn placed<'a>(document: &'a str, crate_name: &str) -> BTreeSet<&'a str> {
+    let section = document.split(PLACES.1).nth(1).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let source = format!("{crate_name}/src/");
+    let mut is_of_crate = false;
+    let mut named = BTreeSet::new();
+    for row in section.lines().filter(|line| line.starts_with("| ")) {
+        if !row.starts_with("| …") {
+            is_of_crate = row.starts_with(&format!("| `{source}"));
+        }
+        let names = row.split('`').skip(1).step_by(2).filter(|_| is_of_crate);
+        named.extend(names.filter_map(|name| {
+            let inner = name.strip_prefix(&source).unwrap_or(name);
+            let first = inner.split('/').next()?;
+            Some(first.strip_suffix(".rs").unwrap_or(first))
+        }));
+    }
+    named
 }
 
 /// What doesn't stand where the layers say.
@@ -76,7 +110,8 @@ fn misplaced(graph: &Graph, layers: &[Vec<&str>]) -> Vec<String> {
 /// Which top module names which others.
 fn graph(source: &Path) -> Result<Graph> {
     let mut graph = Graph::new();
-    for path in files(source)? {
+    let sources = files(source)?.into_iter();
+    for path in sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let inner = path.strip_prefix(source).unwrap_or(&path);
         let top = inner
             .iter()
@@ -194,6 +229,13 @@ mod tests {
                 "`a` is a layer and no module"
             ]
         );
+    }
+
+    #[test]
+    fn rows_name_the_modules_of_a_crate() {
+        let document = "# Title\n## Where a line belongs\n\n| folder | subject |\n|---|---|\n| `a/src/` | `one`: `two/x` |\n\
+                        | … `three` | more |\n| `a/src/four.rs` | |\n| `b/src/` | `five` |\n| … `six` | |\n\n## Next\n\n| `a/src/seven` | |\n";
+        assert_eq!(placed(document, "a"), ["", "one", "two", "three", "four"].into());
     }
 
     #[test]

@@ -19,9 +19,9 @@ pub(super) enum Use {
 
 /// Classes of which what is to be said doesn't wait until they are held, since their metadata couldn't be written.
 ///
-/// A class is asked to be held first, and said anything of then. Where the API server doesn't take that, or doesn't keep
-/// it, it is given up: its status is written all the same. It is asked for again once the class or what is to be said
-/// of it has changed, it is gone, or what failed is tried again.
+/// A class is asked to be held first, and said anything of then. Where the API server doesn't take that, or doesn't
+/// keep it, it is given up: its status is written all the same. It is asked for again once the class or what is to be
+/// said of it has changed, it is gone, or what failed is tried again.
 #[derive(Debug, Default)]
 pub(super) struct Unheld(BTreeSet<ObjectKey>);
 

@@ -262,7 +262,7 @@ fn unknown(name: &str) -> String {
 mod tests {
     use super::{Gives, check_name, gives};
 
-    /// Where our proxy has its own table of what it tells, which it can't share with a translation that it doesn't know.
+    /// Where our proxy has its own table of what it tells: it knows nothing of the translation, and shares no table.
     const OF_PROXY: &str = include_str!("../../../../edge-proxy/src/compile/expression.rs");
 
     /// All texts in a constant of the proxy's.
