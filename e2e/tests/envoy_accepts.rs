@@ -15,7 +15,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{mmdb::Database, stack::program};
-use edge_ir::{FleetKey, Patch, PatchProblem};
+use edge_ir::{FleetKey, Patch, PatchProblem, pod_certificate};
 use edge_translate::{Answers, Feature, Settings};
 use edge_xds::{
     bootstrap::{
@@ -323,7 +323,7 @@ fn check_resources(proxy: &Path, folder: &Path, key: &FleetKey, resources: Resou
     let mut bootstrap = resources.into_bootstrap(key);
     // Threads work in one folder, so names must be unique.
     let thread = format!("{:?}", thread::current().id());
-    put_databases(&mut bootstrap, &folder.join(format!("{thread}.mmdb")))?;
+    put_files(&mut bootstrap, &folder.join(format!("{thread}-files")))?;
     let file = folder.join(format!("{}-{thread}.json", key.replace('/', "-")));
     fs::write(&file, serde_json::to_vec(&bootstrap)?)?;
     validate(proxy, &file)
@@ -474,32 +474,54 @@ fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
     }
 }
 
-/// What has its source in the stream must be there; of what a server has, the server.
+/// What has its source in the stream must be there; of what a server has, the server. Files are put there
+/// ([`put_files`]).
 fn add_secret(secret: &Value, mut add: impl FnMut(Reference, &Value)) {
+    if secret.pointer("/sdsConfig/pathConfigSource").is_some() {
+        return;
+    }
     match secret.pointer("/sdsConfig/apiConfigSource/grpcServices/0/envoyGrpc/clusterName") {
         Some(server) => add(Reference::Cluster, server),
         None => add(Reference::Secret, &secret["name"]),
     }
 }
 
-/// A proxy opens the databases of a configuration when it reads it: each becomes one that knows nothing.
-fn put_databases(value: &mut Value, file: &Path) -> Result<()> {
+/// A proxy opens the files of a configuration when it reads it: each database becomes one that knows nothing, and what
+/// leads to the certificate of a pod one with a certificate in it. `at`: where they are put, without an extension.
+fn put_files(value: &mut Value, at: &Path) -> Result<()> {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 match value {
                     Value::String(path) if key.ends_with("DbPath") => {
-                        fs::write(file, Database::new("City").bytes()?)?;
+                        let file = at.with_extension("mmdb");
+                        fs::write(&file, Database::new("City").bytes()?)?;
                         *path = file.display().to_string();
                     }
-                    other => put_databases(other, file)?,
+                    Value::Object(source) if key == "pathConfigSource" => {
+                        let file = at.with_extension("json");
+                        fs::write(&file, certificate_of_pod(at)?.to_string())?;
+                        let named = source.insert("path".to_owned(), file.display().to_string().into());
+                        ensure!(named == Some(pod_certificate::FILE.into()), "another file: {named:?}");
+                    }
+                    other => put_files(other, at)?,
                 }
             }
             Ok(())
         }
-        Value::Array(list) => list.iter_mut().try_for_each(|value| put_databases(value, file)),
+        Value::Array(list) => list.iter_mut().try_for_each(|value| put_files(value, at)),
         _ => Ok(()),
     }
+}
+
+/// What a pod has of its certificate.
+fn certificate_of_pod(at: &Path) -> Result<Value> {
+    let pair = rcgen::generate_simple_self_signed(["*.edge-gateway-system".to_owned()])?;
+    let [certificate, key] = ["crt", "key"].map(|extension| at.with_extension(extension));
+    fs::write(&certificate, pair.cert.pem())?;
+    fs::write(&key, pair.signing_key.serialize_pem())?;
+    let path = |file: &Path| file.display().to_string();
+    Ok(certificate_file(&path(&certificate), &path(&key)))
 }
 
 fn each(list: &Value, f: impl FnMut(&Value)) {

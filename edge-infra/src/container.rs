@@ -194,8 +194,20 @@ const STARTUP: Every = Every {
 };
 
 pub(crate) fn probe(path: &str, port: u16, every: Every) -> Value {
+    let mut probe = at_times(every);
+    probe["httpGet"] = json!({"path": path, "port": port, "scheme": "HTTP"});
+    probe
+}
+
+/// Whether a port takes connections.
+pub(crate) fn probe_of_port(port: u16, every: Every) -> Value {
+    let mut probe = at_times(every);
+    probe["tcpSocket"] = json!({ "port": port });
+    probe
+}
+
+fn at_times(every: Every) -> Value {
     json!({
-        "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
         "periodSeconds": every.seconds,
         "failureThreshold": every.failures,
         "successThreshold": 1,

@@ -1,12 +1,13 @@
 //! The service of global rate limits, `envoyproxy/ratelimit`: its objects, beside the controller.
 //!
-//! It is told what to count over xDS and knows the controller by its certificate, as the proxies know it by its own; it
-//! counts in Redis. Its objects carry the same marks as those of a fleet, under a key that no fleet has.
+//! It is told what to count over xDS and knows the controller by its certificate, as the proxies know it by its own and
+//! it knows by theirs the proxies beside the controller; it counts in Redis. Its objects carry the same marks as those
+//! of a fleet, under a key that no fleet has.
 
 use crate::{
     Installation, Object, ObjectKind, RenderError,
     config::account,
-    container::{Every, by_key, image, probe, requests, security_context},
+    container::{Every, by_key, image, probe_of_port, requests, security_context},
     metadata::{labels, merged, name, object},
     names,
     render::{finished, problems, sample_installation},
@@ -15,8 +16,8 @@ use crate::{
     workload::workload,
 };
 use edge_ir::{
-    FleetKey, Infra, Owner, Placement, PortProtocol, ProxySettings, RateLimitInfra, RedisAddress, RedisSecurity,
-    ServiceKind, ServicePort, StringMap, label,
+    FleetKey, Infra, Owner, Placement, PortProtocol, ProxySettings, RateLimitClients, RateLimitInfra, RedisAddress,
+    RedisSecurity, ServiceKind, ServicePort, StringMap, label,
 };
 use serde_json::{Map, Value, json};
 use std::{borrow::Cow, sync::Arc};
@@ -31,8 +32,8 @@ const IMAGE: &str = "docker.io/envoyproxy/ratelimit:master";
 const USER: u32 = 65534;
 /// Where it is asked, in gRPC.
 const GRPC_PORT: u16 = 8081;
-/// Where a kubelet asks how it is.
-const HEALTH_PORT: u16 = 8080;
+/// Where nobody but its own pod reaches it.
+const LOOPBACK: &str = "127.0.0.1";
 /// Where its measurements are scraped.
 const METRICS_PORT: u16 = 19001;
 /// Secret with its certificate, and where that is in its pods.
@@ -172,7 +173,8 @@ fn container(service: &RateLimitInfra, infra: &Infra, installation: &Installatio
         let name = &port.name;
         json!({"name": name, "containerPort": port.container_port, "protocol": "TCP"})
     });
-    let check = |seconds, failures| probe("/healthcheck", HEALTH_PORT, Every { seconds, failures });
+    // What it says of its health stands beside what counts for whoever asks, where no kubelet comes.
+    let check = |seconds, failures| probe_of_port(GRPC_PORT, Every { seconds, failures });
     json!({
         "name": "edge-ratelimit",
         "image": image(settings, IMAGE),
@@ -235,6 +237,9 @@ fn env(service: &RateLimitInfra, installation: &Installation) -> Vec<Value> {
         set("GRPC_SERVER_USE_TLS", "true"),
         set("GRPC_SERVER_TLS_CERT", &file("tls.crt")),
         set("GRPC_SERVER_TLS_KEY", &file("tls.key")),
+        // Where it counts for whoever posts JSON, and where it shows what it counts: for its own pod only.
+        set("HOST", LOOPBACK),
+        set("DEBUG_HOST", LOOPBACK),
         // It answers once it is asked; what it doesn't know yet it lets pass.
         set("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
         set("REDIS_SOCKET_TYPE", "tcp"),
@@ -245,6 +250,12 @@ fn env(service: &RateLimitInfra, installation: &Installation) -> Vec<Value> {
             }
         },
     ];
+    if service.clients == RateLimitClients::Certified {
+        env.push(set("GRPC_CLIENT_TLS_CACERT", &file("ca.crt")));
+        // It trusts what its system trusts besides; of these nobody certifies such a name.
+        let name = format!("*.{}", installation.controller_namespace);
+        env.push(set("GRPC_CLIENT_TLS_SAN", &name));
+    }
     if service.redis_tls != RedisSecurity::Clear {
         env.push(set("REDIS_TLS", "true"));
     }

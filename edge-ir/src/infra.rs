@@ -87,6 +87,14 @@ pub mod pod_port {
     pub const ALL: [u16; 4] = [ADMIN, METRICS, SHUTDOWN, READY];
 }
 
+/// What leads a proxy in a pod to its certificate, where it has one ([`Placement::Controller`]).
+pub mod pod_certificate {
+    /// The file, in the form in which servers of secrets answer.
+    pub const FILE: &str = "/sds/xds-certificate.json";
+    /// What the certificate with its key is called there.
+    pub const SECRET: &str = "xds_certificate";
+}
+
 /// Beside whom the cluster objects of a fleet are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {

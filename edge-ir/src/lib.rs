@@ -110,7 +110,7 @@ pub use http::{
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, POD_ZONE, Placement, PortProtocol, ProxySettings,
-    ServicePort, StartPlace, StringMap, label, pod_port,
+    ServicePort, StartPlace, StringMap, label, pod_certificate, pod_port,
 };
 pub use list::{Chunk, List};
 pub use listener::{
@@ -128,7 +128,7 @@ pub use name::{
 pub use named_hosts::NamedHosts;
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
-pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
+pub use rate_limit_infra::{RateLimitClients, RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
 pub use secret::{Secret, SecretBytes, SecretContent, SecretSource};
 pub use telemetry::{
     AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,

@@ -10,6 +10,8 @@ use std::{fmt, sync::Arc};
 pub struct RateLimitInfra {
     /// Its workload, autoscaler and disruption budget.
     pub cluster: ClusterSettings,
+    /// Whom it answers.
+    pub clients: RateLimitClients,
     /// Where it counts.
     pub redis: RedisAddress,
     /// How it speaks to Redis.
@@ -19,6 +21,16 @@ pub struct RateLimitInfra {
     /// Where its traces go, if anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<RateLimitTraces>,
+}
+
+/// Whom the service answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RateLimitClients {
+    /// Whoever shows a certificate as proxies beside the controller have it.
+    Certified,
+    /// Whoever reaches it: proxies beside their Gateways have no certificate.
+    Anyone,
 }
 
 /// Where a Redis server is.

@@ -50,6 +50,13 @@ pub enum SecretContent {
 pub enum SecretSource {
     /// From whom it gets its configuration: a secret of the fleet.
     Fleet(SecretName),
+    /// From a file in its pod, in the form in which servers of secrets answer.
+    File {
+        /// The file.
+        file: Arc<str>,
+        /// What the file calls the secret.
+        secret: Arc<str>,
+    },
     /// From a server of secrets beside it (Envoy's SDS), which nobody else sees the secret of.
     Server {
         /// Cluster of the server.
@@ -64,14 +71,14 @@ impl SecretSource {
     pub fn of_fleet(&self) -> Option<&SecretName> {
         match self {
             Self::Fleet(name) => Some(name),
-            Self::Server { .. } => None,
+            Self::File { .. } | Self::Server { .. } => None,
         }
     }
 
     /// The cluster of the server, if one has it.
     pub fn server(&self) -> Option<&ClusterName> {
         match self {
-            Self::Fleet(_) => None,
+            Self::Fleet(_) | Self::File { .. } => None,
             Self::Server { server, .. } => Some(server),
         }
     }

@@ -18,7 +18,7 @@ pub use customise::{BootstrapError, customise};
 pub use default::default_bootstrap;
 pub use sds::{certificate_file, token_file, trusted_ca_file};
 
-use edge_ir::{IpFamily, Placement, ProxySettings, StartPlace};
+use edge_ir::{IpFamily, Placement, ProxySettings, StartPlace, pod_certificate};
 use serde_json::Value;
 
 /// What the bootstrap needs to know of the place where the proxy runs.
@@ -74,7 +74,7 @@ impl Default for BootstrapSettings {
         Self {
             xds_host: "edge-gateway".to_owned(),
             xds_port: 18_000,
-            certificate_path: Some("/sds/xds-certificate.json".to_owned()),
+            certificate_path: Some(pod_certificate::FILE.to_owned()),
             token_path: None,
             trusted_ca_path: "/sds/xds-trusted-ca.json".to_owned(),
             admin_address: "127.0.0.1".to_owned(),

@@ -2,14 +2,28 @@
 
 use crate::inspection::edgectl;
 use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use e2e::{
     http::{self, Request, Response},
     lab::{Kind, Tenant, Terms, is_rolled_out, wait_for},
     stack::DataPlane,
     with_each_data_plane,
 };
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+};
 use serde_json::json;
-use std::net::SocketAddr;
+use std::{
+    io::{Read as _, Write as _},
+    net::{IpAddr, SocketAddr, TcpStream},
+    sync::Arc,
+};
 
 with_each_data_plane! {
     what_all_proxies_have_let_through_counts,
@@ -108,6 +122,7 @@ fn counts(tenant: &Tenant) -> Result<()> {
         })
     };
     wait_for_limit(3)?;
+    answers_nobody_but_proxies(tenant)?;
     let (ann, bob) = ("ann", "bob");
     ensure!(limit_of(ann)? == 3);
     ensure!(limit_of(bob)? == 3, "each user has a count of its own");
@@ -134,4 +149,109 @@ fn counts(tenant: &Tenant) -> Result<()> {
     wait_for("the end of the limit", || {
         Ok((asks(address, ann)?.status == 200).then_some(()))
     })
+}
+
+/// Whoever else reaches the service could use up what tenants may ask for.
+fn answers_nobody_but_proxies(tenant: &Tenant) -> Result<()> {
+    let (lab, system) = (tenant.lab, &*tenant.system.name);
+    let service = lab.get(&Kind::core("Service").named(system, "edge-ratelimit"))?;
+    let address: IpAddr = service["spec"]["clusterIP"].as_str().context("no address")?.parse()?;
+    let proxies = lab.get(&Kind::core("Secret").named(system, "edge"))?;
+    let file =
+        |name: &str| -> Result<Vec<u8>> { Ok(STANDARD.decode(proxies["data"][name].as_str().context("no file")?)?) };
+    let authorities = file("ca.crt")?;
+    let greeting = |shown| {
+        greeting(
+            (address, 8081).into(),
+            &format!("edge-ratelimit.{system}"),
+            &authorities,
+            shown,
+        )
+    };
+    greeting(Some((file("tls.crt")?, file("tls.key")?))).context("as a proxy")?;
+    let refusal = greeting(None).err().context("a stranger is answered")?.to_string();
+    ensure!(refusal.contains("CertificateRequired"), "{refusal}");
+
+    // It counts for whoever posts JSON, too, and shows what it counts.
+    for pod in lab.list(&Kind::core("Pod"), system, "app.kubernetes.io/name=edge-ratelimit")? {
+        let Some(pod) = pod["status"]["podIP"].as_str() else {
+            continue;
+        };
+        for port in [8080, 6070] {
+            let reached = TcpStream::connect((pod, port));
+            ensure!(reached.is_err(), "{pod}:{port} is open");
+        }
+    }
+    Ok(())
+}
+
+/// Connects as somebody who trusts these authorities, and waits until the server speaks.
+fn greeting(address: SocketAddr, name: &str, trusted: &[u8], shown: Option<(Vec<u8>, Vec<u8>)>) -> Result<()> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(trusted) {
+        roots.add(authority?)?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()?;
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(OfAuthority(verifier)));
+    let mut client = match shown {
+        None => client.with_no_client_auth(),
+        Some((chain, key)) => {
+            let chain = CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>()?;
+            client.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?
+        }
+    };
+    client.alpn_protocols = vec![b"h2".to_vec()];
+    let connection = ClientConnection::new(Arc::new(client), ServerName::try_from(name.to_owned())?)?;
+    let mut stream = StreamOwned::new(connection, http::connect(address)?);
+    // Settings, which a server answers with its own (RFC 9113 §3.4).
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    Ok(stream.read_exact(&mut [0; 9])?)
+}
+
+/// Verifies whose certificate it is, and no name: `*.<namespace>` is none to this library.
+#[derive(Debug)]
+struct OfAuthority(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for OfAuthority {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.0.verify_server_cert(leaf, chain, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, leaf, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, leaf, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }

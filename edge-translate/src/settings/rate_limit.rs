@@ -1,7 +1,7 @@
 //! The service of global rate limits, as a configuration file speaks of it: what proxies ask, and what is made around
 //! it.
 
-use super::RateLimitSettings;
+use super::{RateLimitSettings, placement};
 use crate::{
     config::{
         EdgeGateway,
@@ -9,7 +9,9 @@ use crate::{
     },
     phase::gateways::rate_limit_settings,
 };
-use edge_ir::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity, Timeout, Unanswered};
+use edge_ir::{
+    Placement, RateLimitClients, RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity, Timeout, Unanswered,
+};
 use std::{sync::Arc, time::Duration};
 
 /// What proxies ask.
@@ -41,6 +43,10 @@ pub fn rate_limit_infra(config: &EdgeGateway) -> Option<RateLimitInfra> {
             .as_deref()
             .map(rate_limit_settings)
             .unwrap_or_default(),
+        clients: match placement(config) {
+            Placement::Controller => RateLimitClients::Certified,
+            Placement::Gateway => RateLimitClients::Anyone,
+        },
         redis: address(redis)?,
         redis_tls: security(redis),
         prometheus: !scraped.is_some_and(|scraped| scraped.disable),

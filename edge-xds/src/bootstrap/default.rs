@@ -2,6 +2,7 @@
 
 use super::{BootstrapSettings, ProxyZone, sds::TOKEN};
 use crate::names::{CONTROLLER_CLUSTER, METRICS_CLUSTER, OWN_LISTENERS};
+use edge_ir::pod_certificate;
 use serde_json::{Value, json};
 
 /// Type URL of a message.
@@ -142,7 +143,7 @@ fn xds_cluster(settings: &BootstrapSettings) -> Value {
         "validation_context_sds_secret_config": secret("xds_trusted_ca", &settings.trusted_ca_path),
     });
     if let Some(path) = &settings.certificate_path {
-        tls["tls_certificate_sds_secret_configs"] = json!([secret("xds_certificate", path)]);
+        tls["tls_certificate_sds_secret_configs"] = json!([secret(pod_certificate::SECRET, path)]);
     }
     json!({
         "name": CONTROLLER_CLUSTER,

@@ -1,6 +1,7 @@
 //! The files that tell a proxy where its certificate, its token and the authorities lie. A proxy follows them and what
 //! they name, so that nothing that is rotated needs a restart.
 
+use edge_ir::pod_certificate;
 use serde_json::{Value, json};
 
 const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
@@ -9,7 +10,7 @@ const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls
 pub fn certificate_file(certificate_path: &str, key_path: &str) -> Value {
     json!({"resources": [{
         "@type": SECRET,
-        "name": "xds_certificate",
+        "name": pod_certificate::SECRET,
         "tls_certificate": {
             "certificate_chain": {"filename": certificate_path},
             "private_key": {"filename": key_path},

@@ -8,7 +8,8 @@ use envoy_types::{
         envoy::{
             config::core::v3::{
                 self as service, Address, AggregatedConfigSource, ApiConfigSource, ApiVersion, ConfigSource,
-                GrpcService, KeepaliveSettings, RuntimeFractionalPercent, SocketAddress, TypedExtensionConfig,
+                GrpcService, KeepaliveSettings, PathConfigSource, RuntimeFractionalPercent, SocketAddress,
+                TypedExtensionConfig,
                 address::Address as AddressKind,
                 api_config_source::ApiType,
                 config_source::ConfigSourceSpecifier,
@@ -55,10 +56,27 @@ pub(super) fn secret_from_ads(name: &SecretName) -> SdsSecretConfig {
 pub(super) fn secret_from(source: &SecretSource) -> SdsSecretConfig {
     match source {
         SecretSource::Fleet(name) => secret_from_ads(name),
+        SecretSource::File { file, secret } => SdsSecretConfig {
+            name: secret.to_string(),
+            sds_config: Some(from_file(file)),
+        },
         SecretSource::Server { server, secret } => SdsSecretConfig {
             name: secret.to_string(),
             sds_config: Some(from_server(server)),
         },
+    }
+}
+
+/// From a file that the proxy follows.
+fn from_file(file: &str) -> ConfigSource {
+    let source = PathConfigSource {
+        path: file.to_owned(),
+        ..Default::default()
+    };
+    ConfigSource {
+        resource_api_version: ApiVersion::V3.into(),
+        config_source_specifier: Some(ConfigSourceSpecifier::PathConfigSource(source)),
+        ..Default::default()
     }
 }
 

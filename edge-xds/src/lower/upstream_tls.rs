@@ -80,7 +80,8 @@ fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_ir::{Inside, SecretName};
+    use edge_ir::{Inside, SecretName, SecretSource};
+    use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
     use prost::Message;
 
     fn lowered(tls: &UpstreamTls) -> CommonTlsContext {
@@ -90,6 +91,22 @@ mod tests {
         let context = UpstreamTlsContext::decode(any.value.as_slice()).unwrap_or_default();
         assert_eq!(context.sni, *tls.server_name);
         context.common_tls_context.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_certificate_of_the_pod_is_read_from_its_file() {
+        let source = SecretSource::File {
+            file: "/sds/a.json".into(),
+            secret: "a".into(),
+        };
+        let config = secret_from(&source);
+        assert_eq!(config.name, "a");
+        let Some(ConfigSourceSpecifier::PathConfigSource(file)) =
+            config.sds_config.and_then(|source| source.config_source_specifier)
+        else {
+            unreachable!("no file");
+        };
+        assert_eq!(file.path, "/sds/a.json");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     state::{Availability, Coverage, FleetState, Reports},
 };
 use edge_infra::ObjectKind;
-use edge_ir::{ClusterSettings, ProxySettings, RateLimitInfra, RedisAddress, RedisSecurity};
+use edge_ir::{ClusterSettings, ProxySettings, RateLimitClients, RateLimitInfra, RedisAddress, RedisSecurity};
 use edge_translate::{Feature, Settings};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -65,6 +65,7 @@ const KEY: &str = "service:edge-ratelimit";
 fn rate_limits() -> Arc<RateLimitInfra> {
     Arc::new(RateLimitInfra {
         cluster: ClusterSettings::default(),
+        clients: RateLimitClients::Certified,
         redis: RedisAddress::Url("redis:6379".into()),
         redis_tls: RedisSecurity::Clear,
         prometheus: true,

@@ -35,6 +35,7 @@ pub(super) fn cluster(reader: &Reader<'_>) -> ClusterParts {
         protocol: AppProtocol::Http1,
         name: SERVICE.into(),
         authorities: reader.settings().modules.authorities.clone(),
+        client_certificate: None,
     })
 }
 

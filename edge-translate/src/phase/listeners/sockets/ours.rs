@@ -8,8 +8,8 @@ use crate::{
     settings::Settings,
 };
 use edge_ir::{
-    AppProtocol, ClusterName, Inside, Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters,
-    UpstreamTls,
+    AppProtocol, ClusterName, Inside, Secret, SecretContent, SecretName, SecretSource, ServerNaming, SubjectName,
+    TlsParameters, UpstreamTls,
 };
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub(super) struct Ours {
     pub(super) name: Arc<str>,
     /// Who vouches for it (PEM); whom the proxy's system trusts when absent.
     pub(super) authorities: Option<Arc<str>>,
+    /// What it is shown, where it asks for a certificate.
+    pub(super) client_certificate: Option<SecretSource>,
 }
 
 /// The host of a Service beside the controller of a cluster.
@@ -52,7 +54,7 @@ pub(super) fn cluster(ours: Ours) -> ClusterParts {
         server_name: Arc::clone(&ours.name),
         authorities: Some(authorities.name.clone().into()),
         subjects: vec![SubjectName::Dns(ours.name)],
-        client_certificate: None,
+        client_certificate: ours.client_certificate,
         alpn,
         inside: Inside::default(),
         parameters: TlsParameters::default(),

@@ -1,8 +1,15 @@
 //! The service that counts requests for all proxies: what an instance asks, and the cluster of it.
 
 use super::ours::{self, Ours};
-use crate::{engine::reader::Reader, phase::backends::cluster::ClusterParts};
-use edge_ir::{AppProtocol, ClusterName, FilterSettings, LimitHeaders, RateLimitService, Timeout};
+use crate::{
+    engine::reader::Reader,
+    phase::backends::cluster::ClusterParts,
+    settings::{Platform, Settings},
+};
+use edge_ir::{
+    AppProtocol, ClusterName, FilterSettings, LimitHeaders, Placement, RateLimitService, SecretSource, Timeout,
+    pod_certificate,
+};
 use std::sync::Arc;
 
 /// The name of its cluster.
@@ -27,6 +34,17 @@ pub(super) fn service(reader: &Reader<'_>) -> FilterSettings {
     }))
 }
 
+/// What proxies show it: what they show the controller, where they have that.
+fn certificate(settings: &Settings) -> Option<SecretSource> {
+    match (settings.platform, settings.placement) {
+        (Platform::Cluster, Placement::Controller) => Some(SecretSource::File {
+            file: pod_certificate::FILE.into(),
+            secret: pod_certificate::SECRET.into(),
+        }),
+        (Platform::Host, _) | (_, Placement::Gateway) => None,
+    }
+}
+
 /// Its cluster.
 pub(super) fn cluster(reader: &Reader<'_>) -> Option<ClusterParts> {
     let settings = reader.settings();
@@ -41,5 +59,26 @@ pub(super) fn cluster(reader: &Reader<'_>) -> Option<ClusterParts> {
         protocol: AppProtocol::Http2,
         name: name.into(),
         authorities: service.authorities.clone(),
+        client_certificate: certificate(settings),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_show_the_certificate_that_they_have() {
+        let shows = |platform, placement| {
+            let settings = Settings {
+                platform,
+                placement,
+                ..Settings::default()
+            };
+            certificate(&settings).is_some()
+        };
+        assert!(shows(Platform::Cluster, Placement::Controller));
+        assert!(!shows(Platform::Cluster, Placement::Gateway));
+        assert!(!shows(Platform::Host, Placement::Controller));
+    }
 }
