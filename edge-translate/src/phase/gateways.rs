@@ -9,6 +9,7 @@ pub(crate) mod gateway;
 pub(crate) mod geoip;
 pub(crate) mod home;
 pub(crate) mod infra;
+pub(crate) mod infrastructure;
 pub(crate) mod patches;
 pub(crate) mod proxies;
 pub(crate) mod proxy_settings;

@@ -43,6 +43,14 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// A Gateway as it is in its fleet, if it is ours.
+    pub(super) fn of<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Self> {
+        match &**reader.gateway(gateway)? {
+            Gateway::Member(member) => Some(member),
+            Gateway::Foreign => None,
+        }
+    }
+
     /// Whether what its fleet is made of can't be told. One Gateway of several that share a fleet has no say in that.
     pub(crate) fn holds_infra(&self) -> bool {
         let counts = |problem: &GatewayProblem| self.merge == Merge::Own || problem.of == ProblemOf::Class;
@@ -54,10 +62,7 @@ impl Member {
 /// stages through the fleet's shape: so a Gateway that joins or leaves makes none of them run again.
 pub(crate) fn proxy_of<'a>(reader: &Reader<'a>, fleet: FleetId) -> Option<&'a Arc<EdgeProxy>> {
     let mut members = reader.members(fleet).iter();
-    members.find_map(|id| match &**reader.gateway(*id)? {
-        Gateway::Member(member) => member.proxy.as_ref(),
-        Gateway::Foreign => None,
-    })
+    members.find_map(|id| Member::of(reader, *id)?.proxy.as_ref())
 }
 
 /// Whether Gateways share a fleet.

@@ -1,7 +1,8 @@
 //! What must exist around a fleet: name, labels, ports, and how its proxies are started.
 
 use super::{
-    gateway::{Gateway, Member, Merge, PortMapping, asked_addresses, proxy_of, transport},
+    gateway::{Member, Merge, PortMapping, asked_addresses, proxy_of, transport},
+    infrastructure::{self, Part},
     proxy_settings,
 };
 use crate::{
@@ -23,11 +24,11 @@ use std::{fmt::Write, sync::Arc};
 pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>> {
     let listeners = reader.listeners(fleet)?;
     let first = listeners.gateways.first()?;
-    let member = member(reader, first.id)?;
+    let member = Member::of(reader, first.id)?;
     if listeners
         .gateways
         .iter()
-        .any(|g| self::member(reader, g.id).is_none_or(Member::holds_infra))
+        .any(|g| Member::of(reader, g.id).is_none_or(Member::holds_infra))
     {
         return Some(None);
     }
@@ -41,8 +42,8 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
         placement,
         owner: owner(reader, &first.object, member),
         labels: owner_labels(&first.object, member, &key, placement),
-        extra_labels: union(gateways(), |infrastructure| &infrastructure.labels),
-        annotations: union(gateways(), |infrastructure| &infrastructure.annotations),
+        extra_labels: infrastructure::entries(reader, listeners, Part::Labels),
+        annotations: infrastructure::entries(reader, listeners, Part::Annotations),
         ports: ports(listeners, PortMapping::of(reader, fleet)),
         addresses: addresses(gateways()),
         proxy: Arc::new(ProxySettings {
@@ -63,13 +64,6 @@ pub(super) fn fleet_namespace(reader: &Reader<'_>, gateways: impl IntoIterator<I
         Placement::Controller => Arc::clone(&reader.settings().controller_namespace),
         Placement::Gateway => own,
     })
-}
-
-fn member<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Member> {
-    match &**reader.gateway(gateway)? {
-        Gateway::Member(member) => Some(member),
-        Gateway::Foreign => None,
-    }
 }
 
 /// The Gateway owns what is made beside it. What is made beside the controller can't be owned by an object of another
@@ -99,20 +93,6 @@ fn stands_for(gateway: &api::Gateway) -> Origin {
         Arc::clone(&gateway.metadata.namespace),
         Arc::clone(&gateway.metadata.name),
     )
-}
-
-/// What the Gateways of a fleet ask for of its objects, in their order: the first that says something of a key decides.
-fn union<'a>(
-    gateways: impl Iterator<Item = &'a api::Gateway>,
-    part: impl Fn(&api::GatewayInfrastructure) -> &api::StringMap,
-) -> StringMap {
-    let mut all = StringMap::new();
-    for infrastructure in gateways.filter_map(|gateway| gateway.spec.infrastructure.as_deref()) {
-        for (key, value) in part(infrastructure).iter() {
-            all.entry(key.into()).or_insert_with(|| value.into());
-        }
-    }
-    all
 }
 
 /// The addresses that the Gateways of a fleet ask for, each once.

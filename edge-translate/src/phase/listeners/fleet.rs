@@ -24,7 +24,7 @@ use crate::{
         policies::client::{ClientTraffic, Http3},
         precedence::Seniority,
     },
-    status::Condition,
+    status::{Condition, Truth},
 };
 use edge_ir::{Origin, RouteTableName};
 use rustc_hash::FxHashMap;
@@ -64,6 +64,11 @@ pub(crate) struct SetListeners {
 }
 
 impl GatewayListeners {
+    /// Whether one of its own is accepted, or it has none.
+    pub(crate) fn has_valid_listeners(&self) -> bool {
+        self.object.spec.listeners.is_empty() || self.listeners.iter().any(ListenerState::is_accepted)
+    }
+
     /// Its own listeners and those of its ListenerSets, each as it stands in its object.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&ListenerState, &api::Listener)> {
         let own = self.listeners.iter().map(|l| (l, &self.object.spec.listeners[l.index]));
@@ -121,6 +126,12 @@ pub(crate) struct ListenerState {
 }
 
 impl ListenerState {
+    /// Whether it says that it is accepted.
+    pub(crate) fn is_accepted(&self) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.any(|c| c.kind == "Accepted" && c.status == Truth::True)
+    }
+
     /// Whether HTTP/3 is spoken there too. Certificates of clients can't be verified over QUIC: where they are asked
     /// for, nobody comes in by it.
     pub(crate) fn http3(&self) -> Http3 {

@@ -6,10 +6,13 @@ use crate::{
     engine::reader::Reader,
     name::Id,
     phase::{
-        gateways::gateway::{Gateway, Member, asked_addresses},
+        gateways::{
+            gateway::{Gateway, Member, asked_addresses},
+            infrastructure,
+        },
         listeners::{client_certificate, client_validation, fleet::ListenerState},
     },
-    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
+    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -40,6 +43,12 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             "Gateway is using AllowInsecureFallback frontend validation mode.",
         ));
     }
+    conditions.extend(
+        refusal(reader, member)
+            .is_none()
+            .then(|| outvoted(reader, member, id))
+            .flatten(),
+    );
     let spec = &object.spec.listeners;
     let listeners = mine.listeners.iter().map(|l| listener(reader, spec, l)).collect();
     let n_sets = match refusal(reader, member) {
@@ -78,7 +87,7 @@ fn accepted(reader: &Reader<'_>, member: &Member, object: &api::Gateway, listene
     }
     let mut bad: Vec<&str> = listeners
         .iter()
-        .filter(|l| !is_accepted(l))
+        .filter(|l| !l.is_accepted())
         .map(|l| &*object.spec.listeners[l.index].name)
         .collect();
     let counted = |index: usize| listeners.iter().any(|l| l.index == index);
@@ -114,6 +123,12 @@ pub(super) fn refusal(reader: &Reader<'_>, member: &Member) -> Option<Condition>
     Some(Condition::no("Accepted", "InvalidParameters", message))
 }
 
+/// What a Gateway says of the objects that it shares with others, and an older one says otherwise.
+fn outvoted(reader: &Reader<'_>, member: &Member, id: Id) -> Option<Condition> {
+    let told = infrastructure::outvoted(reader, member.fleet, id);
+    (!told.is_empty()).then(|| Condition::yes("Warning", "SharedInfrastructure", told.join("; ")))
+}
+
 /// What is to be said of names that several listeners have: a status has one entry a name.
 fn repeated_names(listeners: &[api::Listener]) -> String {
     let mut seen = BTreeSet::new();
@@ -124,12 +139,6 @@ fn repeated_names(listeners: &[api::Listener]) -> String {
         .collect();
     let sentence = |name| format!(". Several listeners are named \"{name}\", of which only the first counts");
     repeated.into_iter().map(sentence).collect()
-}
-
-/// Whether a listener says that it is accepted.
-pub(super) fn is_accepted(listener: &ListenerState) -> bool {
-    let mut conditions = listener.conditions.iter();
-    conditions.any(|c| c.kind == "Accepted" && c.status == Truth::True)
 }
 
 /// The status of one of the listeners of an object.

@@ -8,7 +8,7 @@ use crate::{
     phase::{
         gateways::gateway::{Gateway, Member},
         listeners::{
-            fleet::{GatewayListeners, Serving, SetListeners},
+            fleet::{GatewayListeners, ListenerState, Serving, SetListeners},
             listener_set::{self, Admission},
         },
     },
@@ -60,7 +60,7 @@ fn without_gateway(reader: &Reader<'_>, object: &api::ListenerSet) -> Option<Sta
 
 /// Whether a ListenerSet counts as attached to its Gateway, if that is accepted.
 pub(super) fn is_accepted(set: &SetListeners) -> bool {
-    set.admission == Admission::Allowed && set.listeners.iter().any(gateway::is_accepted)
+    set.admission == Admission::Allowed && set.listeners.iter().any(ListenerState::is_accepted)
 }
 
 fn conditions(
@@ -86,7 +86,7 @@ fn conditions(
     if gateway::refusal(reader, member).is_some() {
         return refused("ParentNotAccepted", format!("Parent Gateway {parent} not accepted"));
     }
-    let n_accepted = set.listeners.iter().filter(|l| gateway::is_accepted(l)).count();
+    let n_accepted = set.listeners.iter().filter(|l| l.is_accepted()).count();
     let accepted = if n_accepted == 0 {
         Condition::no("Accepted", "ListenersNotValid", "No listeners are accepted")
     } else if n_accepted < object.spec.listeners.len() {
