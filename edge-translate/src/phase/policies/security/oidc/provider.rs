@@ -186,8 +186,16 @@ pub fn check_oidc_discovery(url: &str, now: &str, before: Option<&str>) -> Resul
 
 /// Reads what a provider says of itself. What it names is asked as safely as the provider itself.
 fn read(text: &str, issuer: &str) -> Result<Configuration, String> {
-    let configuration: Configuration =
+    let mut configuration: Configuration =
         serde_json::from_str(text).map_err(|error| format!("it is no such JSON document: {error}"))?;
+    // Some write down what they don't have as an empty text.
+    for endpoint in [
+        &mut configuration.authorization_endpoint,
+        &mut configuration.token_endpoint,
+        &mut configuration.end_session_endpoint,
+    ] {
+        endpoint.take_if(|url| url.is_empty());
+    }
     let own = &configuration.issuer;
     if own.trim_end_matches('/') != issuer.trim_end_matches('/') {
         return Err(format!("it is that of the issuer {own:?}"));
@@ -229,6 +237,15 @@ mod tests {
             let error = read(&document, "https://idp.example").err().unwrap_or_default();
             assert!(error.contains(why), "{document}: {error}");
         }
+    }
+
+    #[test]
+    fn an_endpoint_of_no_letters_is_none() {
+        let text = r#"{"issuer": "https://idp.example", "authorization_endpoint": "https://idp.example/auth",
+            "token_endpoint": "", "end_session_endpoint": ""}"#;
+        let found = read(text, "https://idp.example").unwrap();
+        assert!(found.authorization_endpoint.is_some());
+        assert_eq!((found.token_endpoint, found.end_session_endpoint), (None, None));
     }
 
     #[test]
