@@ -58,7 +58,7 @@ pub struct EdgeGateway {
     pub extension_manager: Option<Box<ExtensionManager>>,
     /// Several extension services.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub extension_managers: Box<[ExtensionManager]>,
+    pub extension_managers: Option<Box<[ExtensionManager]>>,
     /// Kinds and features that are off by default.
     #[serde(default)]
     pub extension_apis: ExtensionApis,
@@ -175,7 +175,7 @@ impl EdgeGateway {
         self.extension_manager
             .iter()
             .map(|one| &**one)
-            .chain(&self.extension_managers)
+            .chain(self.extension_managers.iter().flatten())
     }
 }
 

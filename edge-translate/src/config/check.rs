@@ -278,7 +278,7 @@ fn logging(config: &EdgeGateway, fault: Sink<'_>) {
 }
 
 fn extensions(config: &EdgeGateway, fault: Sink<'_>) {
-    if config.extension_manager.is_some() && !config.extension_managers.is_empty() {
+    if config.extension_manager.is_some() && config.extension_managers.is_some() {
         fault(
             "extensionManagers",
             "extensionManager and extensionManagers are mutually exclusive",
@@ -287,8 +287,15 @@ fn extensions(config: &EdgeGateway, fault: Sink<'_>) {
     if let Some(manager) = &config.extension_manager {
         check_manager(manager, "extensionManager", fault);
     }
+    let several = config.extension_managers.as_deref();
+    if several.is_some_and(<[_]>::is_empty) {
+        fault(
+            "extensionManagers",
+            "extensionManagers: at least one is required: leave the field out where there are none",
+        );
+    }
     let mut names = BTreeSet::new();
-    for (index, manager) in config.extension_managers.iter().enumerate() {
+    for (index, manager) in several.into_iter().flatten().enumerate() {
         let path = format!("extensionManagers.{index}");
         match manager.name.as_deref() {
             None | Some("") => fault(

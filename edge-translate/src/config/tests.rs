@@ -225,6 +225,10 @@ const CHECKS: &[(&str, &str)] = &[
         "extensionManager and extensionManagers are mutually exclusive",
     ),
     (
+        "extensionManagers: []",
+        "extensionManagers: at least one is required: leave the field out where there are none",
+    ),
+    (
         "extensionManagers: [{hooks: {}, service: {fqdn: {hostname: a, port: 1}}}]",
         "extensionManagers[0]: name is required",
     ),
