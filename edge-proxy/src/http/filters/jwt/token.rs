@@ -27,8 +27,11 @@ pub(in crate::http) enum Failure {
     HeaderJson,
     NoAlgorithm,
     Algorithm,
+    KeyName,
     PayloadBase64,
     PayloadJson,
+    /// A claim is of another kind than everybody reads it as; what the client is told.
+    Claim(&'static str),
     SignatureBase64,
     UnknownIssuer,
     NotYet,
@@ -49,8 +52,10 @@ impl Failure {
             Self::HeaderJson => "Jwt header is an invalid JSON",
             Self::NoAlgorithm => "Jwt header [alg] field is required and must be a string",
             Self::Algorithm => "Jwt header [alg] is not supported",
+            Self::KeyName => "Jwt header [kid] field is not a string",
             Self::PayloadBase64 => "Jwt payload is an invalid Base64url encoded",
             Self::PayloadJson => "Jwt payload is an invalid JSON",
+            Self::Claim(text) => text,
             Self::SignatureBase64 => "Jwt signature is an invalid Base64url encoded",
             Self::UnknownIssuer => "Jwt issuer is not configured",
             Self::NotYet => "Jwt not yet valid",
@@ -80,11 +85,11 @@ impl<'t> Token<'t> {
     /// Takes a token apart.
     pub(in crate::http) fn read(text: &'t str) -> Result<Self, Failure> {
         let mut parts = text.split('.');
-        let (Some(head), Some(encoded), Some(signature), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
+        let mut part = || parts.next().filter(|part| !part.is_empty()).ok_or(Failure::Form);
+        let (head, encoded, signature) = (part()?, part()?, part()?);
+        if parts.next().is_some() {
             return Err(Failure::Form);
-        };
+        }
         let json = |part: &str, base64, json| {
             let bytes = BASE64.decode(part).map_err(|_| base64)?;
             let value: Value = serde_json::from_slice(&bytes).map_err(|_| json)?;
@@ -96,12 +101,21 @@ impl<'t> Token<'t> {
         };
         let head: Value = json(head, Failure::HeaderBase64, Failure::HeaderJson)?;
         let algorithm = head.get("alg").and_then(Value::as_str).ok_or(Failure::NoAlgorithm)?;
+        let algorithm = Algorithm::named(algorithm).ok_or(Failure::Algorithm)?;
+        let key = match head.get("kid") {
+            None => None,
+            // A name of no letters names none.
+            Some(Value::String(name)) => (!name.is_empty()).then(|| name.clone()),
+            Some(_) => return Err(Failure::KeyName),
+        };
+        let claims = json(encoded, Failure::PayloadBase64, Failure::PayloadJson)?;
+        check_claims(&claims)?;
         Ok(Self {
-            algorithm: Algorithm::named(algorithm).ok_or(Failure::Algorithm)?,
-            key: head.get("kid").and_then(Value::as_str).map(str::to_owned),
+            algorithm,
+            key,
             signed: &text[..text.len() - signature.len() - 1],
             encoded,
-            claims: json(encoded, Failure::PayloadBase64, Failure::PayloadJson)?,
+            claims,
             signature: BASE64.decode(signature).map_err(|_| Failure::SignatureBase64)?,
         })
     }
@@ -138,19 +152,13 @@ impl<'t> Token<'t> {
     fn is_in_time(&self, issuer: &Issuer) -> Result<(), Failure> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let (now, skew) = (since.unwrap_or(Duration::ZERO).as_secs_f64(), issuer.skew.as_secs_f64());
-        let moment = |name: &str| {
-            self.claims
-                .get(name)
-                .map(|value| value.as_f64().ok_or(Failure::PayloadJson))
-        };
-        if let Some(from) = moment("nbf").transpose()?
-            && from > now + skew
-        {
+        let moment = |name: &str| self.claims.get(name).and_then(Value::as_f64);
+        if moment("nbf").is_some_and(|from| from > now + skew) {
             return Err(Failure::NotYet);
         }
-        match moment("exp").transpose()? {
+        match moment("exp") {
             Some(until) if now > until + skew => Err(Failure::Expired),
-            None if issuer.must_expire => Err(Failure::Expired),
+            None if issuer.must_expire => Err(Failure::Signature),
             _ => Ok(()),
         }
     }
@@ -189,6 +197,55 @@ impl<'t> Token<'t> {
     }
 }
 
+/// What must be true of claims that have a meaning (RFC 7519 §4.1) before anything follows from one: each is of its
+/// kind, as for Envoy. Whoever looks into the token behind the proxy then reads what was verified here.
+fn check_claims(claims: &Value) -> Result<(), Failure> {
+    let check = |name: &str, is_good: fn(&Value) -> bool, text| match claims.get(name) {
+        Some(claim) if !is_good(claim) => Err(Failure::Claim(text)),
+        _ => Ok(()),
+    };
+    check("iss", Value::is_string, "Jwt payload [iss] field is not a string")?;
+    check("sub", Value::is_string, "Jwt payload [sub] field is not a string")?;
+    for (name, not_a_number, out_of_range) in MOMENTS {
+        check(name, Value::is_number, not_a_number)?;
+        check(name, |claim| claim.as_f64().is_some_and(is_moment), out_of_range)?;
+    }
+    check("jti", Value::is_string, "Jwt payload [jti] field is not a string")?;
+    let names_audiences = |claim: &Value| match claim {
+        Value::Array(list) => list.iter().all(Value::is_string),
+        one => one.is_string(),
+    };
+    let text = "Jwt payload [aud] field is not a string or string list";
+    check("aud", names_audiences, text)
+}
+
+/// Claims that are moments, and what is told of those that are none.
+const MOMENTS: [(&str, &str, &str); 3] = [
+    (
+        "iat",
+        "Jwt payload [iat] field is not an integer",
+        "Jwt payload [iat] field is not a positive 64 bit integer",
+    ),
+    (
+        "nbf",
+        "Jwt payload [nbf] field is not an integer",
+        "Jwt payload [nbf] field is not a positive 64 bit integer",
+    ),
+    (
+        "exp",
+        "Jwt payload [exp] field is not an integer",
+        "Jwt payload [exp] field is not a positive 64 bit integer",
+    ),
+];
+
+/// Whether a number of seconds is one of 64 bits without a sign.
+fn is_moment(seconds: f64) -> bool {
+    (0.0..END_OF_U64).contains(&seconds)
+}
+
+/// The first number that 64 bits without a sign have no room for.
+const END_OF_U64: f64 = 18_446_744_073_709_551_616.0;
+
 fn cut(claims: &mut Map<String, Value>, name: &str) {
     if let Some(claim) = claims.get_mut(name)
         && let Value::String(text) = &*claim
@@ -219,8 +276,7 @@ pub(in crate::http) fn text_of(claim: &Value) -> Option<String> {
 
 /// To Envoy every number is a double: as digits where it is one of 64 bits without a sign, else with six places.
 fn number_text(number: f64) -> String {
-    const END: f64 = 18_446_744_073_709_551_616.0;
-    if number.fract() == 0.0 && (0.0..END).contains(&number) {
+    if number.fract() == 0.0 && (0.0..END_OF_U64).contains(&number) {
         // Of a zero with a sign, too.
         return format!("{:.0}", number.abs());
     }
@@ -231,6 +287,70 @@ fn number_text(number: f64) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn refusal(head: &str, claims: &str) -> Option<&'static str> {
+        let text = format!("{}.{}.AAAA", BASE64.encode(head), BASE64.encode(claims));
+        Token::read(&text).err().map(Failure::text)
+    }
+
+    /// What stock Envoy 1.40 says of the same tokens, well signed.
+    #[test]
+    fn what_is_of_another_kind_is_refused_as_by_envoy() {
+        for name in ["1", "null", "true", "[]", "{}"] {
+            let head = format!(r#"{{"alg":"HS256","kid":{name}}}"#);
+            assert_eq!(
+                refusal(&head, "{}"),
+                Some("Jwt header [kid] field is not a string"),
+                "{head}"
+            );
+        }
+        for name in [r#""""#, r#""k1""#] {
+            assert_eq!(refusal(&format!(r#"{{"alg":"HS256","kid":{name}}}"#), "{}"), None);
+        }
+        let of = |name: &str, value: &str| refusal(r#"{"alg":"HS256"}"#, &format!(r#"{{"{name}":{value}}}"#));
+        for (name, value, said) in [
+            ("iss", "1", Some("Jwt payload [iss] field is not a string")),
+            ("sub", "null", Some("Jwt payload [sub] field is not a string")),
+            ("jti", "[]", Some("Jwt payload [jti] field is not a string")),
+            ("exp", r#""1""#, Some("Jwt payload [exp] field is not an integer")),
+            ("nbf", "null", Some("Jwt payload [nbf] field is not an integer")),
+            (
+                "exp",
+                "1e300",
+                Some("Jwt payload [exp] field is not a positive 64 bit integer"),
+            ),
+            (
+                "exp",
+                "-1",
+                Some("Jwt payload [exp] field is not a positive 64 bit integer"),
+            ),
+            (
+                "nbf",
+                "-1e-300",
+                Some("Jwt payload [nbf] field is not a positive 64 bit integer"),
+            ),
+            (
+                "iat",
+                "18446744073709551615",
+                Some("Jwt payload [iat] field is not a positive 64 bit integer"),
+            ),
+            ("exp", "1e19", None),
+            ("exp", "1.5", None),
+            ("iat", "-0.0", None),
+            (
+                "aud",
+                r#"["me",1]"#,
+                Some("Jwt payload [aud] field is not a string or string list"),
+            ),
+            ("aud", "[]", None),
+            ("aud", r#""me""#, None),
+            ("exp", "1e400", Some("Jwt payload is an invalid JSON")),
+        ] {
+            assert_eq!(of(name, value), said, "{name}: {value}");
+        }
+        let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"HS256"}"#), BASE64.encode("{}"));
+        assert_eq!(Token::read(&unsigned).err(), Some(Failure::Form));
+    }
 
     /// What backends behind stock Envoy 1.40 see of the same claims.
     #[test]
