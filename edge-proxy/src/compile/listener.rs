@@ -184,9 +184,7 @@ fn connections(
         chain.fingerprint ^= before.fingerprint;
         chain.transport ^= before.fingerprint;
     }
-    let needs_name = chains
-        .iter()
-        .any(|chain| !chain.taken.server_names.is_empty() || matches!(chain.network, Network::Passthrough(_)));
+    let needs_name = chains.iter().any(|chain| chain.taken.only_tls);
     Ok(Serves {
         chains,
         proxy_protocol: before.proxy_protocol,

@@ -14,7 +14,7 @@ use crate::config::endpoint::{EndpointSet, LbSettings};
 use crate::config::filter::cors::{Granted, OtherPreflights};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::{HeaderStep, PutAction};
-use crate::config::listener::{EscapedSlashes, RouteSource};
+use crate::config::listener::{EscapedSlashes, Hello, RouteSource};
 use crate::config::route::{Action, ClusterChoice, PathRewrite};
 
 fn message<M: Message + Name + Default>(yaml: &str) -> M {
@@ -122,12 +122,27 @@ default_filter_chain:
 "#;
 
 #[test]
+fn a_chain_for_tls_leaves_cleartext_to_others() {
+    let only_tls = "filter_chains:\n- filter_chain_match: {transport_protocol: tls}\n  name: tls";
+    let text = LISTENER.replacen("default_filter_chain:", only_tls, 1);
+    let listener = |text: &str| {
+        let spec = listener::listener(&mut context(), &message(text)).expect("supported");
+        spec.finish(&Secrets::new(), None).expect("no secrets needed")
+    };
+    let listener = listener(&text);
+    assert!(listener.inspects_tls);
+    let client = Ipv4Addr::LOCALHOST.into();
+    assert!(listener.chain_for(Hello::Cleartext, client).is_none());
+    assert!(listener.chain_for(Hello::Tls(None), client).is_some());
+}
+
+#[test]
 fn a_generated_listener_is_understood() {
     let mut context = context();
     let spec = listener::listener(&mut context, &message(LISTENER)).expect("supported");
     let listener = spec.finish(&Secrets::new(), None).expect("no secrets needed");
     let chain = listener
-        .chain_for(Some("any.example.com"), Ipv4Addr::LOCALHOST.into())
+        .chain_for(Hello::Cleartext, Ipv4Addr::LOCALHOST.into())
         .expect("default chain");
     let http = chain.network.http().expect("speaks HTTP");
     assert!(chain.tls.is_none() && http.client_address.use_remote_address);
@@ -146,7 +161,7 @@ fn a_generated_listener_is_understood() {
         Arc::ptr_eq(
             chain,
             again
-                .chain_for(None, Ipv4Addr::LOCALHOST.into())
+                .chain_for(Hello::Cleartext, Ipv4Addr::LOCALHOST.into())
                 .expect("default chain")
         ),
         "an unchanged chain stays"

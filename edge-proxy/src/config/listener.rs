@@ -30,7 +30,7 @@ use crate::stats::{HttpStats, ListenerStats};
 
 mod chains;
 
-pub use chains::FilterChains;
+pub use chains::{FilterChains, Hello};
 
 /// A listener that is ready to serve.
 #[derive(Debug)]
@@ -100,10 +100,10 @@ pub enum DualStack {
 }
 
 impl Listener {
-    /// The chain for a server name, in lower case, and a client ([`FilterChains::find`]). `None` means that the
-    /// connection must be closed.
-    pub fn chain_for(&self, server_name: Option<&str>, client: IpAddr) -> Option<&Arc<FilterChain>> {
-        self.chains.find(server_name, client)
+    /// The chain for what a client begins with ([`FilterChains::find`]). `None` means that the connection must be
+    /// closed.
+    pub fn chain_for(&self, hello: Hello<'_>, client: IpAddr) -> Option<&Arc<FilterChain>> {
+        self.chains.find(hello, client)
     }
 
     /// What serves HTTP.
@@ -190,6 +190,15 @@ pub struct FilterChain {
 }
 
 impl FilterChain {
+    /// What a client has begun with that it has taken, as far as that isn't known by the server name.
+    pub fn hello<'a>(&self, server_name: Option<&'a str>) -> Hello<'a> {
+        let is_tls = self.tls.is_some() || matches!(self.network, Network::Passthrough(_)) || server_name.is_some();
+        match is_tls {
+            true => Hello::Tls(server_name),
+            false => Hello::Cleartext,
+        }
+    }
+
     /// Why a connection isn't let in; `None` if it is.
     pub fn why_denied(&self, facts: &Facts<'_>) -> Option<String> {
         self.guards.iter().find_map(|rules| {

@@ -55,7 +55,8 @@ impl Connection {
         if Arc::ptr_eq(listener, &settings.listener) {
             return;
         }
-        let chain = listener.chain_for(self.server_name.as_deref(), self.client.ip());
+        let hello = self.chain.hello(self.server_name.as_deref());
+        let chain = listener.chain_for(hello, self.client.ip());
         let Some((chain, http)) = chain.and_then(|chain| Some((chain, chain.network.http()?))) else {
             return self.abandon();
         };

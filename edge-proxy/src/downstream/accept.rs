@@ -25,7 +25,7 @@ use crate::access_log::stream::About;
 use crate::access_log::{Spoken, StreamLog};
 use crate::config::access::Facts;
 use crate::config::connection_limit::ConnectionPermit;
-use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
+use crate::config::listener::{Codec, FilterChain, Hello, HttpManager, Listener, Network};
 use crate::config::tls::Uris;
 use crate::connection::Accepted;
 use crate::connection::peer::{self, Agreed, PeerCertificate};
@@ -503,8 +503,8 @@ async fn choose(
     client: IpAddr,
     opening: &Opening<'_>,
 ) -> io::Result<Match> {
-    let default = listener.chain_for(None, client);
-    let speaks_tls = match default {
+    let plain = listener.chain_for(Hello::Cleartext, client);
+    let speaks_tls = match plain {
         Some(chain) if !listener.inspects_tls => chain.tls.is_some(),
         // 22 is the record type of a handshake (RFC 8446 §5.1): what the TLS inspector looks for.
         _ => opening.inspect(peek_first(&stream)).await? == Some(22),
@@ -512,7 +512,7 @@ async fn choose(
     if !speaks_tls {
         let takes_cleartext =
             |chain: &&Arc<FilterChain>| chain.tls.is_none() && !matches!(chain.network, Network::Passthrough(_));
-        let Some(chain) = default.filter(takes_cleartext) else {
+        let Some(chain) = plain.filter(takes_cleartext) else {
             return Ok(Match::None(Unmatched {
                 server_name: None,
                 stream,
@@ -529,7 +529,7 @@ async fn choose(
     }
     let accepting = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream));
     let mut began = Instant::now();
-    let start = match default.filter(|_| !listener.inspects_tls) {
+    let start = match plain.filter(|_| !listener.inspects_tls) {
         Some(chain) => opening.shake_hands(began + chain.handshake_timeout, accepting).await?,
         None => {
             let hello = async {
@@ -546,7 +546,7 @@ async fn choose(
         .client_hello()
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
-    let Some(chain) = listener.chain_for(server_name.as_deref(), client).cloned() else {
+    let Some(chain) = listener.chain_for(Hello::Tls(server_name.as_deref()), client).cloned() else {
         let stream = start.io.into_stream();
         return Ok(Match::None(Unmatched { server_name, stream }));
     };

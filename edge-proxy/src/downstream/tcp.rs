@@ -176,7 +176,8 @@ impl Deadlines<'_> {
     fn is_served(&self) -> bool {
         let snapshot = self.clients.worker.snapshot();
         let listener = successor(self.listener, &snapshot);
-        let chain = listener.and_then(|listener| listener.chain_for(self.server_name, self.client));
+        let hello = self.chain.hello(self.server_name);
+        let chain = listener.and_then(|listener| listener.chain_for(hello, self.client));
         chain.is_some_and(|chain| chain.settings == self.chain.settings)
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Taken {
     pub(super) server_names: Vec<String>,
     /// Those from these networks; none: from all that no other chain has.
     networks: Vec<AddressRange>,
-    /// Only those that speak TLS. A chain that opens TLS needs no such word: a handshake fails by itself.
+    /// Only those that speak TLS.
     pub(super) only_tls: bool,
 }
 
@@ -55,13 +55,20 @@ pub(super) fn index<C>(
             continue;
         }
         let Taken {
-            server_names, networks, ..
+            server_names,
+            networks,
+            only_tls,
         } = &spec.taken;
         let taken = |what: &str| {
             list.index(index)
                 .error(format!("{what} is already taken by another chain"))
         };
-        if server_names.is_empty() && !chains.enter(None, networks, &chain) {
+        let is_free = match (server_names.is_empty(), *only_tls) {
+            (false, _) => true,
+            (true, false) => chains.enter(None, networks, &chain),
+            (true, true) => chains.enter_tls(networks, &chain),
+        };
+        if !is_free {
             return Err(taken("what asks for no name of others"));
         }
         for name in server_names {

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::listener::v3::Listener as ProtoListener;
 use super::*;
 use crate::compile::secret::Secrets;
 use crate::compile::{files, listener, prefixed_headers};
-use crate::config::listener::{Listener, Network, SocketProtocol};
+use crate::config::listener::{Hello, Listener, Network, SocketProtocol};
 
 fn compile(yaml: &str) -> Result<(Listener, Context), Rejection> {
     let prefixed = prefixed_headers("x-edge").expect("a prefix");
@@ -64,7 +64,7 @@ const ROUTE: &str = r#"matcher: {on_no_match: {action: {name: route, typed_confi
 
 fn proxy_of(listener: &Listener) -> Arc<TcpProxy> {
     match &listener
-        .chain_for(None, Ipv4Addr::LOCALHOST.into())
+        .chain_for(Hello::Cleartext, Ipv4Addr::LOCALHOST.into())
         .expect("a default chain")
         .network
     {
@@ -163,7 +163,7 @@ fn a_chain_that_does_not_open_tls_passes_it_on() {
             &format!("filter_chains:\n- filter_chain_match: {{{matches}}}"),
         );
         let (listener, _) = compile(&chain).expect("supported");
-        let chain = listener.chain_for(Some("a.example"), Ipv4Addr::LOCALHOST.into());
+        let chain = listener.chain_for(Hello::Tls(Some("a.example")), Ipv4Addr::LOCALHOST.into());
         let network = chain.map(|chain| &chain.network);
         assert!(matches!(network, Some(Network::Passthrough(_))), "{matches}");
         assert!(listener.inspects_tls);

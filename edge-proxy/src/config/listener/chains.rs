@@ -17,6 +17,8 @@ pub struct FilterChains<C = FilterChain> {
     wildcard: FxHashMap<Box<str>, Takers<C>>,
     /// Those without server names.
     unnamed: Takers<C>,
+    /// Those without server names that take TLS alone.
+    unnamed_tls: Takers<C>,
     /// The default filter chain, which takes what no other does.
     pub fallback: Option<Arc<C>>,
 }
@@ -27,22 +29,40 @@ impl<C> Default for FilterChains<C> {
             exact: FxHashMap::default(),
             wildcard: FxHashMap::default(),
             unnamed: Takers::default(),
+            unnamed_tls: Takers::default(),
             fallback: None,
         }
     }
 }
 
+/// What a client begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hello<'a> {
+    /// Anything but TLS.
+    Cleartext,
+    /// TLS, with the server name that it asks for, in lower case.
+    Tls(Option<&'a str>),
+}
+
 impl<C> FilterChains<C> {
-    /// The chain for a server name, in lower case, and a client: of the exact name, else of the longest wildcard, else
-    /// of those without names. As in Envoy a name that is found is not left again: if none of its chains is for the
-    /// client's network the default chain is next.
-    pub fn find(&self, server_name: Option<&str>, client: IpAddr) -> Option<&Arc<C>> {
-        self.named(server_name).find(client).or(self.fallback.as_ref())
+    /// The chain for what a client begins with: of the exact name, else of the longest wildcard, else of those without
+    /// names, where one for TLS alone comes before others. As in Envoy what is found is not left again: if none of its
+    /// chains is for the client's network the default chain is next.
+    pub fn find(&self, hello: Hello<'_>, client: IpAddr) -> Option<&Arc<C>> {
+        let takers = match hello {
+            Hello::Cleartext => &self.unnamed,
+            Hello::Tls(name) => self.of_tls(name),
+        };
+        takers.find(client).or(self.fallback.as_ref())
     }
 
-    fn named(&self, server_name: Option<&str>) -> &Takers<C> {
+    fn of_tls(&self, server_name: Option<&str>) -> &Takers<C> {
+        let unnamed = match self.unnamed_tls.is_empty() {
+            true => &self.unnamed,
+            false => &self.unnamed_tls,
+        };
         let Some(name) = server_name else {
-            return &self.unnamed;
+            return unnamed;
         };
         if let Some(takers) = self.exact.get(name) {
             return takers;
@@ -56,7 +76,7 @@ impl<C> FilterChains<C> {
                 }
             }
         }
-        &self.unnamed
+        unnamed
     }
 
     /// Enters a chain for a server name, or for connections that ask for none that others have, of all networks or of
@@ -70,9 +90,15 @@ impl<C> FilterChains<C> {
         takers.enter(networks, chain)
     }
 
+    /// Enters a chain for TLS that asks for no name which others have. `false` if there is another one for the same.
+    pub fn enter_tls(&mut self, networks: &[AddressRange], chain: &Arc<C>) -> bool {
+        self.unnamed_tls.enter(networks, chain)
+    }
+
     /// Every chain, each once, in no particular order.
     pub fn all(&self) -> Vec<&Arc<C>> {
-        let takers = self.exact.values().chain(self.wildcard.values()).chain([&self.unnamed]);
+        let unnamed = [&self.unnamed, &self.unnamed_tls];
+        let takers = self.exact.values().chain(self.wildcard.values()).chain(unnamed);
         let mut chains: Vec<&Arc<C>> = takers.flat_map(Takers::all).chain(&self.fallback).collect();
         chains.sort_by_key(|chain| Arc::as_ptr(chain) as usize);
         chains.dedup_by_key(|chain| Arc::as_ptr(chain) as usize);
@@ -108,6 +134,10 @@ impl<C> Default for Takers<C> {
 }
 
 impl<C> Takers<C> {
+    fn is_empty(&self) -> bool {
+        self.others.is_none() && self.networks.is_none()
+    }
+
     /// That of the smallest network which the client is in.
     fn find(&self, client: IpAddr) -> Option<&Arc<C>> {
         let of_network = self.networks.as_ref().and_then(|networks| networks.find(client));
@@ -196,7 +226,7 @@ mod tests {
         chains.fallback = Some(Arc::new("default"));
         let find = |name: Option<&str>, client: &str| {
             let client = client.parse().expect("an address");
-            chains.find(name, client).map(|chain| **chain)
+            chains.find(Hello::Tls(name), client).map(|chain| **chain)
         };
         for (name, client, chain) in [
             (None, "10.2.0.1", "inside"),
@@ -213,5 +243,32 @@ mod tests {
         }
         assert!(!enter(&mut chains, None, &["10.0.0.5/8"], "again"));
         assert!(!enter(&mut chains, Some("a.example"), &[], "again"));
+    }
+
+    /// As by Envoy's order of `filter_chain_match`: the transport comes behind the name and before networks.
+    #[test]
+    fn cleartext_is_for_no_chain_that_takes_tls_alone() {
+        let mut chains = FilterChains::default();
+        let find = |chains: &FilterChains<&'static str>, hello, client: &str| {
+            let client = client.parse().expect("an address");
+            chains.find(hello, client).map(|chain| **chain)
+        };
+        let outside = "192.0.2.1";
+        assert!(chains.enter_tls(&[], &Arc::new("tls")));
+        assert_eq!(find(&chains, Hello::Cleartext, outside), None);
+        assert_eq!(find(&chains, Hello::Tls(None), outside), Some("tls"));
+        assert!(chains.enter(None, &[], &Arc::new("any")));
+        assert!(!chains.enter_tls(&[], &Arc::new("again")));
+        assert_eq!(find(&chains, Hello::Cleartext, outside), Some("any"));
+        assert_eq!(find(&chains, Hello::Tls(Some("a.example")), outside), Some("tls"));
+        assert_eq!(chains.all().len(), 2);
+
+        let mut chains = FilterChains::default();
+        assert!(chains.enter_tls(&[range("10.0.0.0/8")], &Arc::new("tls of some")));
+        assert!(chains.enter(None, &[], &Arc::new("any")));
+        chains.fallback = Some(Arc::new("default"));
+        assert_eq!(find(&chains, Hello::Tls(None), "10.1.2.3"), Some("tls of some"));
+        assert_eq!(find(&chains, Hello::Tls(None), outside), Some("default"));
+        assert_eq!(find(&chains, Hello::Cleartext, "10.1.2.3"), Some("any"));
     }
 }

@@ -11,7 +11,7 @@ use edge_proxy::config::cluster::{Cluster, ClusterEntry};
 use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, LbSettings, Level};
 use edge_proxy::config::filter::{FilterSettings, HttpFilters, Mark, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
-    ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
+    ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert, Hello,
     Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RouteSource, RouterOptions,
     SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
 };
@@ -186,7 +186,9 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
 /// The settings of HTTP on the only listener of a snapshot.
 pub(crate) fn manager_of(snapshot: &Snapshot) -> Arc<HttpManager> {
     let listener = snapshot.listeners.values().next().unwrap();
-    let chain = listener.chain_for(None, std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
+    let chain = listener
+        .chain_for(Hello::Cleartext, std::net::Ipv4Addr::LOCALHOST.into())
+        .unwrap();
     Arc::clone(chain.network.http().unwrap())
 }
 
