@@ -8,12 +8,14 @@
 
 mod b3;
 mod choice;
+mod copy;
 mod otlp;
 mod span;
 mod w3c;
 mod zipkin;
 
 pub(crate) use choice::Reason;
+pub(crate) use copy::CopyOutcome;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::fault::Fault;
 use crate::local::Local;
 use crate::message::head::Head;
 use crate::random::Random;
+use span::Span;
 
 /// The part that a request has in a trace.
 #[derive(Debug)]
@@ -181,11 +184,7 @@ impl Trace {
             true => (fresh(random), Some(self.context.span)),
             false => (self.context.span, self.context.parent),
         };
-        match &self.tracing.tracer {
-            _ if self.tracing.is_private => {}
-            Tracer::OpenTelemetry { .. } => w3c::tell(&self.context, &self.propagation, span, headers),
-            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.propagation, span, parent, headers),
-        }
+        self.tell(span, parent, headers);
         if !self.is_sampled() || !self.tracing.spawns {
             return;
         }
@@ -206,6 +205,15 @@ impl Trace {
             fault: None,
             is_canceled: false,
         });
+    }
+
+    /// A backend is told which span it is behind.
+    fn tell(&self, span: u64, parent: Option<u64>, headers: &mut HeaderMap) {
+        match &self.tracing.tracer {
+            _ if self.tracing.is_private => {}
+            Tracer::OpenTelemetry { .. } => w3c::tell(&self.context, &self.propagation, span, headers),
+            Tracer::Zipkin { .. } => b3::tell(&self.context, &self.propagation, span, parent, headers),
+        }
     }
 
     /// It goes over a connection that speaks this.
@@ -235,10 +243,28 @@ impl Trace {
     pub(crate) fn report(&self, worker: &Local, client: Client<'_>, record: &Record) {
         let course = self.course.borrow();
         for span in span::spans(self, &course, client, record) {
-            worker.report(&self.tracing.collector, |out| match &self.tracing.tracer {
-                Tracer::OpenTelemetry { .. } => otlp::write(self, &span, out),
-                Tracer::Zipkin { shared, .. } => zipkin::write(self, &span, *shared, out),
-            });
+            self.write(&span, worker);
+        }
+    }
+
+    fn write(&self, span: &Span, worker: &Local) {
+        worker.report(&self.tracing.collector, |out| match &self.tracing.tracer {
+            Tracer::OpenTelemetry { .. } => otlp::write(self, span, out),
+            Tracer::Zipkin { shared, .. } => zipkin::write(self, span, *shared, out),
+        });
+    }
+
+    /// The same part, of which nothing has become yet.
+    fn without_course(&self) -> Self {
+        Self {
+            tracing: Arc::clone(&self.tracing),
+            context: self.context.clone(),
+            propagation: self.propagation.clone(),
+            host: self.host.clone(),
+            downstream: self.downstream.clone(),
+            original_path: self.original_path.clone(),
+            request_id: self.request_id.clone(),
+            course: RefCell::default(),
         }
     }
 }

@@ -281,8 +281,8 @@ fn mirrors(context: &mut Context, at: &At<'_>, list: &[RequestMirrorPolicy]) -> 
         .map(|(index, message)| {
             let at = at_list.index(index);
             fields!(at, message => RequestMirrorPolicy {
-                cluster, runtime_fraction, disable_shadow_host_suffix_append;
-                ignore trace_sampled;
+                cluster, runtime_fraction, disable_shadow_host_suffix_append, trace_sampled;
+                ignore;
                 refuse cluster_header, request_headers_mutations, host_rewrite_literal
             });
             let fraction = match runtime_fraction {
@@ -297,6 +297,7 @@ fn mirrors(context: &mut Context, at: &At<'_>, list: &[RequestMirrorPolicy]) -> 
                 cluster,
                 fraction,
                 keep_host: *disable_shadow_host_suffix_append,
+                is_sampled: trace_sampled.as_ref().map(|sampled| sampled.value),
             })
         })
         .collect()

@@ -282,6 +282,8 @@ pub struct Mirror {
     pub fraction: Fraction,
     /// Do not append `-shadow` to the authority.
     pub keep_host: bool,
+    /// Whether its span is kept, where it isn't as that of the request.
+    pub is_sampled: Option<bool>,
 }
 
 /// When and how to try again.

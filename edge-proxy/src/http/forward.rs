@@ -150,13 +150,13 @@ pub(crate) async fn forward(
         },
     };
     let source = body_source(body, &arrival, settings, chosen.entry);
-    let kept = source.shared();
     let options = mirror::MirrorOptions {
+        trace: exchange.trace(),
         route: limits.route,
         te_trailers: notes.te_trailers,
     };
     if notes.upgrade.as_deref() != Some(Upgrade::CONNECT) {
-        mirror::start(connection, snapshot, &settings.mirrors, &head, kept, options);
+        mirror::start(connection, snapshot, &settings.mirrors, &head, source.shared(), options);
     }
     let forwarding = Forwarding {
         settings,

@@ -1,18 +1,20 @@
 //! Copies of requests, sent and forgotten.
 //!
 //! What: a mirror gets the head as the backend gets it and follows the body as it is kept. Its response is read and
-//! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters.
+//! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters, and its span's.
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 
 use crate::calls::ask::deliver;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
+use crate::config::endpoint::Host;
 use crate::config::route::Mirror;
 use crate::config::table::without_port;
 use crate::connection::Connection;
@@ -23,11 +25,14 @@ use crate::message::body::RequestBody;
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::message::replay::{Pull, SharedBody};
+use crate::traces::{CopyOutcome, Trace};
 use crate::upstream::Upstreams;
 
 /// What a copy has in common with its request beside its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MirrorOptions {
+pub(crate) struct MirrorOptions<'a> {
+    /// The trace that both are part of.
+    pub(crate) trace: Option<&'a Trace>,
     /// How long it may take.
     pub(crate) route: Option<Duration>,
     /// The client takes trailers.
@@ -41,7 +46,7 @@ pub(crate) fn start(
     mirrors: &[Mirror],
     head: &Head,
     body: Option<&SharedBody>,
-    options: MirrorOptions,
+    options: MirrorOptions<'_>,
 ) {
     let (upstreams, downstream) = (&connection.upstreams, connection.protocol);
     for mirror in mirrors {
@@ -52,23 +57,33 @@ pub(crate) fn start(
         if !mirror.keep_host {
             head.authority = shadow(&head.authority);
         }
+        let worker = &connection.worker;
+        let (wanted, now) = (mirror.is_sampled, worker.clock.now());
+        let told = |trace: &Trace| trace.copied(wanted, &mut head.headers, &worker.random, now);
+        let span = options.trace.and_then(told);
         let body = body.map_or(RequestBody::Empty, |body| RequestBody::Shared(body.reader(Pull::Kept)));
         let extras = Extras {
             upgrade: None,
             te_trailers: options.te_trailers,
         };
         let outgoing = Outgoing { head, body, extras };
+        let time = options.route.or(Some(Duration::from_secs(15)));
         let (upstreams, snapshot, mirror) = (Rc::clone(upstreams), Rc::clone(snapshot), mirror.clone());
         tokio::task::spawn_local(async move {
             let worker = &upstreams.worker;
             let timer = worker.clock.timer();
-            timer.set(
-                Kind::Route,
-                worker.clock.now(),
-                options.route.or(Some(Duration::from_secs(15))),
-            );
-            // The result concerns nobody.
-            let _ = send(&upstreams, &snapshot, &mirror, outgoing, downstream, &timer).await;
+            timer.set(Kind::Route, worker.clock.now(), time);
+            let answer = send(&upstreams, &snapshot, &mirror, outgoing, downstream, &timer).await;
+            // The result concerns nobody but who gathers spans.
+            if let (Some(span), Some(entry)) = (span, snapshot.cluster(mirror.cluster)) {
+                let answered = answer.as_ref().ok();
+                let outcome = CopyOutcome {
+                    cluster: &entry.cluster,
+                    host: answered.map(|answered| (&*answered.host, answered.protocol)),
+                    answer: answer.as_ref().map(|answered| answered.status).map_err(|fault| *fault),
+                };
+                span.report(worker, &outcome);
+            }
         });
     }
 }
@@ -81,6 +96,13 @@ fn shadow(authority: &HeaderValue) -> HeaderValue {
     HeaderValue::from_str(&format!("{host}-shadow{port}")).unwrap_or_else(|_| authority.clone())
 }
 
+/// What came back of a copy.
+struct Answered {
+    host: Arc<Host>,
+    protocol: &'static str,
+    status: StatusCode,
+}
+
 async fn send(
     upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
@@ -88,8 +110,9 @@ async fn send(
     outgoing: Outgoing<'static>,
     downstream: Protocol,
     timer: &Timer,
-) -> Result<(), Fault> {
-    let (_, mut lease, guard) = deliver(upstreams, snapshot, mirror.cluster, outgoing, downstream, timer).await?;
+) -> Result<Answered, Fault> {
+    let (response, mut lease, guard) =
+        deliver(upstreams, snapshot, mirror.cluster, outgoing, downstream, timer).await?;
     let complete = poll_fn(|cx| {
         loop {
             match lease.poll_frame(cx) {
@@ -101,10 +124,15 @@ async fn send(
         }
     })
     .await;
+    let answered = Answered {
+        host: Arc::clone(&guard.pool().host),
+        protocol: lease.protocol(),
+        status: response.status(),
+    };
     if complete {
         lease.release(upstreams, guard.pool());
     }
-    Ok(())
+    Ok(answered)
 }
 
 #[cfg(test)]

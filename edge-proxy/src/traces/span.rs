@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::access_log::{self, Client, Entry, Fields, Heads, Record, Stage, Values};
 use crate::config::access_log::{AddressOf, CapturedFields, Flags, Piece};
 use crate::config::cluster::Cluster;
-use crate::config::endpoint::HostAddress;
+use crate::config::endpoint::{Host, HostAddress};
 use crate::config::tracing::{SpanFormat, TagValue, Tracer};
 use crate::fault::{Fault, Source};
 use crate::message::head::is_grpc;
@@ -45,8 +45,33 @@ impl Span {
         found.map(|(_, value)| &**value)
     }
 
-    fn put(&mut self, name: &'static str, value: impl Into<String>) {
+    pub(super) fn put(&mut self, name: &'static str, value: impl Into<String>) {
         self.set(Cow::Borrowed(name), value.into());
+    }
+
+    /// The host that was asked.
+    pub(super) fn put_host(&mut self, host: &Host) {
+        let address = match &host.address {
+            HostAddress::Socket(socket) => socket.to_string(),
+            HostAddress::Pipe(path) => path.display().to_string(),
+            HostAddress::Internal(name) => name.to_string(),
+        };
+        self.put("upstream_address", address.clone());
+        self.put("peer.address", address);
+    }
+
+    /// What all spans tell of how it ended.
+    pub(super) fn put_outcome(&mut self, cluster: Option<&Cluster>, status: u16, flags: &str) {
+        self.put("component", "proxy");
+        if let Some(cluster) = cluster {
+            self.put("upstream_cluster", &*cluster.name);
+            self.put("upstream_cluster.name", shown_name(cluster));
+        }
+        self.put("http.status_code", status.to_string());
+        self.put("response_flags", flags);
+        if status == 0 || status >= 500 {
+            self.put("error", "true");
+        }
     }
 
     fn set(&mut self, name: Cow<'static, str>, value: String) {
@@ -110,7 +135,7 @@ impl Teller<'_> {
         self.tell_request(&mut span);
         span.put("request_size", record.received.to_string());
         span.put("response_size", record.sent.to_string());
-        self.tell_outcome(&mut span, record.status, flags(record.flags));
+        span.put_outcome(record.upstream.cluster.as_deref(), record.status, &flags(record.flags));
         tell_call(&mut span, &self.heads.response);
         tell_call(&mut span, &self.heads.trailers);
         self.tell_more(&mut span, Known::All);
@@ -205,32 +230,12 @@ impl Teller<'_> {
             tell_call(&mut span, &self.heads.trailers);
         }
         span.put("http.protocol", attempt.protocol.unwrap_or("-"));
-        let address = match &attempt.host.address {
-            HostAddress::Socket(socket) => socket.to_string(),
-            HostAddress::Pipe(path) => path.display().to_string(),
-            HostAddress::Internal(name) => name.to_string(),
-        };
-        span.put("upstream_address", address.clone());
-        span.put("peer.address", address);
+        span.put_host(&attempt.host);
         let flag = verdict.map_or("", |verdict| verdict.flag);
         let flag = if flag.is_empty() { "-" } else { flag };
-        self.tell_outcome(&mut span, attempt.status, flag.to_owned());
+        span.put_outcome(cluster, attempt.status, flag);
         self.tell_more(&mut span, known);
         span
-    }
-
-    /// What both kinds of spans tell.
-    fn tell_outcome(&self, span: &mut Span, status: u16, flags: String) {
-        span.put("component", "proxy");
-        if let Some(cluster) = self.record.upstream.cluster.as_deref() {
-            span.put("upstream_cluster", &*cluster.name);
-            span.put("upstream_cluster.name", shown_name(cluster));
-        }
-        span.put("http.status_code", status.to_string());
-        span.put("response_flags", flags);
-        if status == 0 || status >= 500 {
-            span.put("error", "true");
-        }
     }
 
     /// The tags of the route, and those of the manager that it doesn't replace.

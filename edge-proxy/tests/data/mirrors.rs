@@ -5,17 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use edge_proxy::config::ClusterId;
 use edge_proxy::config::cluster::CircuitLimits;
+use edge_proxy::config::collector::{Collector, Form};
 use edge_proxy::config::route::{Fraction, Mirror};
+use edge_proxy::config::tracing::{Node, Shares, SpanFormat, Tracer, Tracing};
 use edge_proxy::stats::WorkerIndex;
-use http::Response;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::resilience::config;
-use crate::support::{Backend, Proxy, Speaks, cluster, entry, forward, run, until};
+use crate::support::{Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, run, snapshot, table, until};
 
 fn to_all(cluster: u32) -> Box<[Mirror]> {
     let fraction = Fraction {
@@ -26,6 +30,7 @@ fn to_all(cluster: u32) -> Box<[Mirror]> {
         cluster: ClusterId(cluster),
         fraction,
         keep_host: true,
+        is_sampled: None,
     }])
 }
 
@@ -127,5 +132,104 @@ fn mirrors_keep_to_the_limit_on_requests() {
         let overflown = || stats.cells(WorkerIndex(0)).upstream_rq_pending_overflow.get() == 1;
         until("the mirror is refused", overflown).await;
         assert_eq!(shadow.requests(), 0);
+    });
+}
+
+/// Traces all requests, for a collector of Zipkin that is cluster 2.
+fn traces() -> Tracing {
+    let all = Fraction {
+        numerator: 100,
+        denominator: 100,
+    };
+    Tracing {
+        shares: Shares {
+            client: all,
+            random: all,
+            overall: all,
+        },
+        spans: SpanFormat::default(),
+        spawns: false,
+        is_private: false,
+        max_path: 256,
+        tracer: Tracer::Zipkin {
+            long_ids: true,
+            shared: false,
+        },
+        collector: Arc::new(Collector {
+            cluster: ClusterId(2),
+            cluster_name: cluster(2).name,
+            authority: HeaderValue::from_static("collector"),
+            metadata: Box::default(),
+            timeout: Duration::from_secs(5),
+            patience: Duration::from_millis(1),
+            full: 65_536,
+            form: Form::ZipkinSpans {
+                target: PathAndQuery::from_static("/api/v2/spans"),
+            },
+        }),
+        node: Node {
+            id: "proxy".into(),
+            cluster: "fleet".into(),
+            zone: "".into(),
+        },
+    }
+}
+
+/// What stock Envoy 1.40 does: whatever the attempts have, a copy has a span of its own below that of its request.
+#[test]
+fn a_copy_has_a_span_of_its_own_in_the_trace_of_its_request() {
+    run(async {
+        let (main, copy) = (Backend::named("main").await, Backend::named("copy").await);
+        let (gathered, gathering) = std::sync::mpsc::channel();
+        let collector = Backend::start(Speaks::Http1, move |batch: &Request<Bytes>| {
+            gathered
+                .send(String::from_utf8(batch.body().to_vec()).unwrap())
+                .unwrap();
+            Response::new(Full::default())
+        })
+        .await;
+        let mut spans = String::new();
+        for is_sampled in [None, Some(false)] {
+            let mut settings = forward(0);
+            settings.mirrors = to_all(1);
+            settings.mirrors[0].is_sampled = is_sampled;
+            let at = [main.address, copy.address, collector.address];
+            let entries = (0..).zip(at).map(|(id, address)| entry(id, cluster(id), &[address]));
+            let table = table("*", vec![catch_all(settings)]);
+            let traced = snapshot(table, entries.collect(), |manager| {
+                manager.tracing = Some(Arc::new(traces()))
+            });
+            let proxy = Proxy::start(Config {
+                snapshot: traced,
+                workers: 1,
+            });
+            let copies = copy.requests();
+            assert_eq!(proxy.get("h", "/").await.text(), "main");
+            let told = copy.wait_for(copies + 1).await;
+            let field =
+                |headers: &HeaderMap, name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+            let (told, request) = (told.headers(), main.last());
+            let of_request = |name: &str| field(request.headers(), name).unwrap();
+            assert_eq!(field(told, "x-b3-traceid"), field(request.headers(), "x-b3-traceid"));
+            assert_eq!(field(told, "x-b3-parentspanid"), Some(of_request("x-b3-spanid")));
+            let own = field(told, "x-b3-spanid").unwrap();
+            assert_ne!(own, of_request("x-b3-spanid"));
+            let is_kept = is_sampled.unwrap_or(true);
+            assert_eq!(
+                field(told, "x-b3-sampled").as_deref(),
+                Some(if is_kept { "1" } else { "0" })
+            );
+            assert_eq!(of_request("x-b3-sampled"), "1");
+            if !is_kept {
+                continue;
+            }
+            until("the span of the copy has come", || {
+                spans.extend(gathering.try_iter());
+                spans.contains("\"mirror\"")
+            })
+            .await;
+            assert!(spans.contains(&format!("\"id\":\"{own}\"")), "{spans}");
+            assert!(spans.contains("\"upstream_address\""), "{spans}");
+        }
     });
 }

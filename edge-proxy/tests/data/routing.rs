@@ -338,6 +338,7 @@ fn mirrors_get_a_copy_with_its_body_and_change_nothing() {
                 denominator: 100,
             },
             keep_host: true,
+            is_sampled: None,
         }]);
         let clusters = vec![
             entry(0, cluster(0), &[main.address]),
