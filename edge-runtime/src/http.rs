@@ -3,7 +3,7 @@
 //! It answers GET and HEAD without a body and nothing else; there is no routing table, because a page is a function
 //! from a request line to a reply.
 
-use crate::{Error, task::Stop};
+use crate::{Error, open_connections::OpenConnections, task::Stop};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -15,7 +15,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Connections served at a time; more wait in the socket's queue. People, scrapers and the API server need few.
+/// Connections served at a time ([`OpenConnections`]). People, scrapers and the API server need few.
 const MAX_CONNECTIONS: usize = 64;
 /// How long a client may take for its request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,18 +62,19 @@ where
     serve_each(listener, stop, |socket| connection(socket, page.clone())).await;
 }
 
-/// Serves every connection until asked to stop, so many at a time; what is open then is cut.
+/// Serves every connection until asked to stop, so many at a time ([`OpenConnections`]); what is open then is cut.
 pub(crate) async fn serve_each<F>(listener: TcpListener, mut stop: Stop, mut serve: impl FnMut(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
+    let mut open = OpenConnections::at_most(MAX_CONNECTIONS);
     loop {
         tokio::select! {
             () = stop.requested() => break,
             _ = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((socket, _)) => drop(connections.spawn(serve(socket))),
+            accepted = listener.accept() => match accepted {
+                Ok((socket, peer)) => open.add(peer.ip(), connections.spawn(serve(socket))),
                 Err(error) => pause_after(&error).await,
             },
         }
@@ -181,6 +182,7 @@ pub async fn fetch(method: Method, address: SocketAddr, path: &str) -> io::Resul
 mod tests {
     use super::*;
     use crate::task::Task;
+    use tokio::net::TcpSocket;
 
     #[tokio::test]
     async fn pages_are_served_and_an_occupied_port_is_named() {
@@ -202,5 +204,31 @@ mod tests {
 
         server.stop(Duration::from_secs(5)).await;
         assert!(fetch(Method::GET, address, "/").await.is_err());
+    }
+
+    /// A pod of anybody's may open what it likes: the kubelet ends containers whose pages don't answer it.
+    #[tokio::test]
+    async fn who_holds_all_connections_keeps_nobody_out() {
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let listener = listen(any, "tests", "").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let page = |_| async { text(StatusCode::OK, "ok") };
+        let server = Task::spawn("pages", |stop| serve(listener, page, stop));
+        let from = |address: [u8; 4]| async move {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((address, 0).into()).unwrap();
+            socket.connect(([127, 0, 0, 1], port).into()).await.unwrap()
+        };
+
+        let mut silent = Vec::new();
+        for _ in 0..2 * MAX_CONNECTIONS {
+            silent.push(from([127, 0, 0, 2]).await);
+        }
+        let (status, _) = fetch(Method::GET, SocketAddr::from(([127, 0, 0, 1], port)), "/")
+            .await
+            .unwrap();
+        assert_eq!(status, StatusCode::OK);
+
+        server.stop(Duration::from_secs(5)).await;
     }
 }

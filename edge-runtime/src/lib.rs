@@ -34,6 +34,7 @@ pub mod logging;
 pub mod machine_ports;
 pub mod metrics;
 pub mod modules;
+mod open_connections;
 pub mod process_name;
 pub mod provider;
 mod proxy_stats;
