@@ -33,6 +33,7 @@ mod accounts;
 mod delivered;
 mod identity;
 mod incoming;
+mod introduction;
 mod kept_back;
 pub mod limits;
 mod stream;
@@ -157,8 +158,6 @@ impl AggregatedDiscoveryService for Discovery {
         if self.shared.published.borrow().is_none() {
             return Err(Status::unavailable("the first translation isn't done yet; try again"));
         }
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_| Status::resource_exhausted("there are too many streams; try again later"))?;
         let number = self.streams.fetch_add(1, Ordering::Relaxed);
         let context = stream::Context {
             number,
@@ -166,7 +165,7 @@ impl AggregatedDiscoveryService for Discovery {
             kept_back: self.kept_back.clone(),
             lifetime: self.lifetime,
             stop: self.stop.clone(),
-            _place: place,
+            places: Arc::clone(&self.places),
         };
         let responses = stream::open(context, peer, request.into_inner()).await?;
         Ok(Response::new(responses))

@@ -9,6 +9,8 @@
 
 use super::{
     accounts::Accounts,
+    incoming::ConnectInfo,
+    introduction::Introduction,
     tokens::{Account, Tokens},
 };
 use crate::{
@@ -37,11 +39,16 @@ use x509_parser::{
 pub(super) struct Peer {
     certificate: Option<CertificateDer<'static>>,
     token: Option<Box<str>>,
+    introduction: Introduction,
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { certificate, token } = self;
+        let Self {
+            certificate,
+            token,
+            introduction: _,
+        } = self;
         f.debug_struct("Peer")
             .field("certificate", &certificate.is_some())
             .field("token", &token.is_some())
@@ -54,10 +61,17 @@ impl Peer {
     pub(super) fn of<T>(request: &Request<T>) -> Self {
         let header = request.metadata().get("authorization");
         let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let connection = request.extensions().get::<ConnectInfo>();
         Self {
-            certificate: request.peer_certs().and_then(|chain| chain.first().cloned()),
+            certificate: connection.and_then(ConnectInfo::certificate),
             token: token.map(Box::from),
+            introduction: connection.map(|of| of.introduction().clone()).unwrap_or_default(),
         }
+    }
+
+    /// It has shown whose it is: its connection may stay.
+    pub(super) fn let_in(&self) {
+        self.introduction.made();
     }
 }
 
@@ -316,7 +330,7 @@ mod tests {
         ensure_fleet(folder.path(), &own, &identity, jiff::Timestamp::now()).unwrap();
         let peer = |path: &std::path::Path| Peer {
             certificate: Some(CertificateDer::from_pem_file(path).unwrap()),
-            token: None,
+            ..Peer::default()
         };
         let namespace: Arc<str> = "system".into();
         let ours = Authorizer::FleetCertificate {

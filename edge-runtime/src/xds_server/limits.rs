@@ -65,7 +65,9 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         request: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
-        demand_service(&Peer::of(&request), &self.domains.namespace)?;
+        let peer = Peer::of(&request);
+        demand_service(&peer, &self.domains.namespace)?;
+        peer.let_in();
         let session = Session {
             requests: request.into_inner(),
             published: self.domains.published.clone(),

@@ -36,7 +36,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tokio::{
-    sync::{OwnedSemaphorePermit, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{self, Instant},
 };
 use tonic::{Code, Status, Streaming};
@@ -75,8 +75,8 @@ pub(super) struct Context {
     pub(super) kept_back: KeptBack,
     pub(super) lifetime: Lifetime,
     pub(super) stop: Stop,
-    /// Its place among the streams that there may be.
-    pub(super) _place: OwnedSemaphorePermit,
+    /// The places of all streams that there may be.
+    pub(super) places: Arc<Semaphore>,
 }
 
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
@@ -103,6 +103,10 @@ pub(super) async fn open(
             return Err(refusal);
         }
     };
+    peer.let_in();
+    // Who has shown nothing takes no place of those who have.
+    let place = Arc::clone(&context.places).try_acquire_owned();
+    let place = place.map_err(|_| Status::resource_exhausted("there are too many streams; try again later"))?;
     let state = fleet_state(&context.shared.published, &fleet)?;
     tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
     context.shared.metrics.add(Gauge::Streams, 1);
@@ -124,6 +128,7 @@ pub(super) async fn open(
         opened: Instant::now(),
         old,
         since: None,
+        _place: place,
         peer,
         again: proof.again,
         question: None,
@@ -164,6 +169,8 @@ struct Session {
     old: Instant,
     /// When the event behind the latest change was seen, until the proxy has taken it.
     since: Option<Instant>,
+    /// Its place among the streams that there may be.
+    _place: OwnedSemaphorePermit,
     /// The other end, and when it must be asked again whether it may have the fleet.
     peer: Arc<Peer>,
     again: Option<Instant>,
