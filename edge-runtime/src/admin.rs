@@ -205,11 +205,10 @@ fn dump(fleet: &FleetState) -> Value {
 fn shown(object: &Object, statuses: &mut BTreeMap<[String; 3], Value>) -> Option<Value> {
     let key = object.key();
     let mut value = object.to_value().ok()?;
-    if key.kind == Kind::Secret
-        && let Some(data) = value["data"].as_object_mut()
-    {
-        for secret in data.values_mut() {
-            *secret = REDACTED.into();
+    if key.kind == Kind::Secret {
+        // In annotations tools keep copies of what they applied (kubectl's `last-applied-configuration`, for one).
+        for map in ["/data", "/metadata/annotations"] {
+            value.pointer_mut(map).map(redact);
         }
     }
     let name = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
@@ -217,6 +216,13 @@ fn shown(object: &Object, statuses: &mut BTreeMap<[String; 3], Value>) -> Option
         value["status"] = status;
     }
     Some(value)
+}
+
+/// Leaves of a map its keys.
+fn redact(map: &mut Value) {
+    for value in map.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        *value = REDACTED.into();
+    }
 }
 
 fn pretty(value: &Value) -> Reply {
@@ -231,4 +237,23 @@ fn pretty(value: &Value) -> Reply {
 
 fn unavailable() -> Reply {
     text(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_translate::load::from_value;
+
+    #[test]
+    fn a_secret_is_shown_by_its_names_alone() {
+        let secret = object!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": { "key": "aHVzaA==" },
+            "metadata": { "name": "s", "namespace": "n", "annotations": { "kapp.k14s.io/original": "{hush}" } },
+        });
+        let (secret, _) = from_value(&secret).unwrap();
+        let shown = shown(&secret, &mut BTreeMap::new()).unwrap();
+        assert_eq!(shown["data"]["key"], REDACTED);
+        assert_eq!(shown["metadata"]["annotations"]["kapp.k14s.io/original"], REDACTED);
+        assert_eq!(shown["metadata"]["name"], "s");
+    }
 }
