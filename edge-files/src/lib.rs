@@ -99,6 +99,14 @@ pub fn list(roots: &[PathBuf]) -> Listing {
     walk.listing
 }
 
+/// The text of a file, or why it is none.
+pub fn text(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("it is no UTF-8 text (byte {at}); save it as UTF-8")
+    })
+}
+
 /// A system error in plain words, without the number that only programmers read.
 pub fn describe(error: &io::Error) -> String {
     match error.kind() {

@@ -37,7 +37,7 @@ impl Text {
 pub struct Input {
     /// The texts, in order of path.
     pub texts: Vec<Text>,
-    /// What lies in a folder and can't be read.
+    /// What can't be read, or is no text.
     pub problems: Vec<LoadFinding>,
 }
 
@@ -68,13 +68,26 @@ pub fn read(paths: &[PathBuf]) -> Result<Input> {
         }
     }
     let listing = edge_files::list(&roots);
+    let mut problems = listing.problems;
     for path in listing.files.into_keys() {
-        let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-        texts.insert(path, bytes);
+        match fs::read(&path) {
+            Ok(bytes) => drop(texts.insert(path, bytes)),
+            Err(error) => {
+                let problem = format!("it can't be read: {}", edge_files::describe(&error));
+                problems.insert(path, problem);
+            }
+        }
     }
-    let texts = texts
-        .into_iter()
-        .map(|(path, bytes)| text(path.display().to_string(), bytes));
+    let mut input = Input::default();
+    for (path, bytes) in texts {
+        match edge_files::text(bytes) {
+            Ok(text) => input.texts.push(Text {
+                name: path.display().to_string(),
+                text,
+            }),
+            Err(problem) => drop(problems.insert(path, problem)),
+        }
+    }
     let problem = |(path, message): (PathBuf, String)| LoadFinding {
         severity: Severity::Error,
         file: path.display().to_string().into(),
@@ -83,21 +96,14 @@ pub fn read(paths: &[PathBuf]) -> Result<Input> {
         object: None,
         message,
     };
-    Ok(Input {
-        texts: texts.collect::<Result<_>>()?,
-        problems: listing.problems.into_iter().map(problem).collect(),
-    })
+    input.problems = problems.into_iter().map(problem).collect();
+    Ok(input)
 }
 
 fn all_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn text(name: String, bytes: Vec<u8>) -> Result<Text> {
-    let text = String::from_utf8(bytes).with_context(|| format!("{name} is no text (UTF-8)"))?;
-    Ok(Text { name, text })
 }
 
 /// Loads texts, in their order, as one input.
@@ -194,6 +200,18 @@ mod tests {
             "{finding}"
         );
         assert!(finding.contains("a.yaml:1 too, and that one is in force"), "{finding}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_costs_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), b"a: \xff").unwrap();
+        fs::write(folder.path().join("b.yaml"), "kind: x").unwrap();
+        let input = read(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(names(&input, folder.path()), ["b.yaml"]);
+        let problem = input.problems[0].to_string();
+        let expected = "a.yaml:1:1: error: it is no UTF-8 text (byte 3); save it as UTF-8";
+        assert!(problem.ends_with(expected), "{problem}");
     }
 
     #[test]

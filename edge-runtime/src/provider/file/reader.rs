@@ -329,15 +329,12 @@ impl Reader {
     fn read(&mut self, path: &Path, stamp: Stamp) -> bool {
         let limits = Limits::default();
         let problem = match usize::try_from(stamp.len) {
-            Ok(len) if len <= limits.bytes => match fs::read(path).map(String::from_utf8) {
+            Ok(len) if len <= limits.bytes => match fs::read(path).map(edge_files::text) {
                 Ok(Ok(text)) => {
                     self.take(path, stamp, text);
                     return true;
                 }
-                Ok(Err(error)) => {
-                    let at = error.utf8_error().valid_up_to();
-                    format!("it is no UTF-8 text (byte {at}); save it as UTF-8")
-                }
+                Ok(Err(problem)) => problem,
                 // Removed since it was listed: the event of that leads to another look.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
                 Err(error) => {
