@@ -15,6 +15,7 @@ mod identity;
 mod known;
 pub(crate) mod node;
 mod object;
+mod one_line;
 mod scalar;
 mod split;
 mod targets;
@@ -32,6 +33,7 @@ use crate::load::node::Node;
 use crate::load::object::{Read, ReadOptions};
 
 pub use crate::load::doubt::{About, Doubt, Foreign};
+pub use crate::load::one_line::OneLine;
 pub use crate::load::split::{Chunk, split};
 
 /// A text with the name that messages give it.
@@ -133,11 +135,11 @@ impl std::fmt::Display for LoadFinding {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        write!(f, "{}:{}:{}: {severity}: ", self.file, self.line, self.column)?;
+        write!(f, "{}:{}:{}: {severity}: ", OneLine(&self.file), self.line, self.column)?;
         if let Some(object) = &self.object {
-            write!(f, "{object}: ")?;
+            write!(f, "{}: ", OneLine(object))?;
         }
-        f.write_str(&self.message)
+        write!(f, "{}", OneLine(&self.message))
     }
 }
 
@@ -305,8 +307,20 @@ pub(crate) fn read_chunk<'a>(source: &Source<'a>, chunk: &Chunk, limits: &Limits
         return Ok(Vec::new());
     };
     let start = chunk.range.start;
+    if let Some(at) = lone_carriage_return(&body[start..]) {
+        let message = "a carriage return alone ends this line, which many programs don't see: save the file with the line \
+                       ends of Unix (LF) or Windows (CRLF)";
+        return Err(Fault::new(u32::try_from(start + at).unwrap_or(u32::MAX), message));
+    }
     let read = block::read(body, start, limits).map_or_else(|| general::read(body, start, limits), Ok);
     read.map_err(|fault| unrendered(body, fault))
+}
+
+/// Where a line ends as none has since the first Macintosh. To YAML it ends all the same (1.2.2 §5.4), so that what
+/// follows a comment there would be read by some and passed over by others.
+fn lone_carriage_return(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'\r', bytes).find(|at| bytes.get(at + 1).is_some_and(|next| *next != b'\n'))
 }
 
 /// What a parser says about the braces of a template helps nobody.
@@ -462,8 +476,14 @@ pub fn custom_from_value(kind: &CustomKind, value: &Value) -> Result<Object, War
     })
 }
 
+/// Which object an API server speaks of, by its kind and metadata alone: that it is gone is true whether it could be
+/// read or not. Nothing if its kind isn't read, or it has no name.
+pub fn key_of(value: &Value) -> Option<ObjectKey> {
+    object::identity(&Node::from_value(value), &DEFAULT_NAMESPACE.into())
+}
+
 /// Reads one object that an API server holds, by the same rules as a file, except that a field nobody here knows is no
-/// slip: the server knows it, or would have dropped it.
+/// slip: the server knows it, or would have dropped it. Of one that is gone ask [`key_of`] alone.
 pub fn from_value(value: &Value) -> Result<(Object, Vec<Warning>), Warning> {
     let options = ReadOptions {
         namespace: &DEFAULT_NAMESPACE.into(),

@@ -4,11 +4,11 @@
 //! would: by the definitions of Gateway API and of our own kinds. Absent on purpose: what resources lead to; that is
 //! what `edgectl x translate --strict` tells.
 
-use crate::translate::input;
+use crate::{cli::whoever_reads, translate::input};
 use anyhow::Result;
 use edge_admission::{Catalogue, Channel, Verdict, place};
 use edge_translate::load::{
-    Limits, Source,
+    Limits, OneLine, Source,
     tree::{Tree, trees},
 };
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     }
     let mut out = io::stdout();
     if !report.is_empty() {
-        out.write_all(report.as_bytes())?;
+        whoever_reads(out.write_all(report.as_bytes()).map_err(Into::into))?;
         return Ok(ExitCode::FAILURE);
     }
     let is_green = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -109,7 +109,7 @@ fn hint(channel: Chosen, value: &Value, report: &mut String) {
 
 fn describe(file: &str, tree: &Tree<'_>, value: &Value, verdict: &Verdict, report: &mut String) {
     for line in tree.document().lines().take(LINES) {
-        let _ = writeln!(report, "{line}");
+        let _ = writeln!(report, "{}", OneLine(line));
     }
     let text = |field: &str| value[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
@@ -122,7 +122,7 @@ fn describe(file: &str, tree: &Tree<'_>, value: &Value, verdict: &Verdict, repor
     let mut places: Vec<_> = verdict.refusals.iter().map(|r| (place(tree, r), r)).collect();
     places.sort_by_key(|(place, _)| *place);
     for ((line, column), refusal) in places {
-        let _ = write!(report, "\n* {file}:{line}:{column}: {refusal}");
+        let _ = write!(report, "\n* {}:{line}:{column}: {}", OneLine(file), OneLine(refusal));
     }
     report.push_str("\n\n");
 }

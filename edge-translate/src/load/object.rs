@@ -380,6 +380,15 @@ fn complete(kind: Kind, namespace: &Arc<str>, metadata: &mut Metadata) {
     }
 }
 
+/// The identity that an object has by what is written of it, whether the rest of it can be read or not; nothing if its
+/// kind is none of ours or it has no name.
+pub(crate) fn identity(root: &Node<'_>, namespace: &Arc<str>) -> Option<ObjectKey> {
+    let api_version = root.get("apiVersion")?.text()?;
+    let (group, _) = api_version.split_once('/').unwrap_or_default();
+    let kind = Kind::of(group, root.get("kind")?.text()?)?;
+    written_key(kind, namespace, root)
+}
+
 /// The identity that a broken object would have, so that its last good form can stay in force.
 fn written_key(kind: Kind, namespace: &Arc<str>, root: &Node<'_>) -> Option<ObjectKey> {
     let metadata = root.get("metadata")?;

@@ -5,6 +5,9 @@
 
 use std::ops::Range;
 
+/// The byte order mark.
+const BOM: char = '\u{feff}';
+
 /// A document's part of a text, which can be loaded by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -17,14 +20,17 @@ pub struct Chunk {
 /// Cuts a text at its document markers; parts that hold nothing but comments and blanks are left out.
 pub fn split(text: &str) -> Vec<Chunk> {
     let mut chunks = Vec::new();
-    let mut open = Chunk {
-        range: skip_bom(text, 0)..0,
-        line: 1,
-    };
+    let mut open = Chunk { range: 0..0, line: 1 };
     let mut content = Content::Nothing;
-    let (mut at, mut line) = (open.range.start, 1);
+    let (mut at, mut line) = (0, 1);
     while at < text.len() {
         let end = memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |n| at + n + 1);
+        let has_bom = text[at..].starts_with(BOM) && matches!(content, Content::Nothing | Content::Opened);
+        if has_bom {
+            // Any document may begin with one (1.2.2 §5.2): such files were put one behind the other.
+            at += BOM.len_utf8();
+            open = Chunk { range: at..0, line };
+        }
         let bytes = &text.as_bytes()[at..end];
         let marker = Marker::of(bytes);
         // A directive belongs to the document whose marker follows.
@@ -40,7 +46,7 @@ pub fn split(text: &str) -> Vec<Chunk> {
                 (at, line)
             };
             open = Chunk {
-                range: skip_bom(text, start)..0,
+                range: start..0,
                 line: start_line,
             };
             content = if marker == Marker::Start {
@@ -62,14 +68,6 @@ pub fn split(text: &str) -> Vec<Chunk> {
         chunks.push(open);
     }
     chunks
-}
-
-fn skip_bom(text: &str, at: usize) -> usize {
-    if text[at..].starts_with('\u{feff}') {
-        at + '\u{feff}'.len_utf8()
-    } else {
-        at
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +113,7 @@ impl Content {
 }
 
 fn has_content(line: &[u8]) -> bool {
-    line.iter()
-        .find(|b| !b.is_ascii_whitespace())
-        .is_some_and(|b| *b != b'#')
+    let line = line.trim_ascii();
+    // A carriage return ends a comment; there is no other inside a line.
+    line.first().is_some_and(|b| *b != b'#' || line.contains(&b'\r'))
 }

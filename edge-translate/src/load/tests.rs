@@ -593,3 +593,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn any_document_may_begin_with_a_byte_order_mark() {
+    let (a, b, c) = (namespace("a"), namespace("b"), namespace("c"));
+    let loaded = load_text(&format!("\u{feff}{a}---\n\u{feff}# note\n{b}---\n\u{feff}---\n{c}"));
+    assert_eq!(keys(&loaded), ["Namespace/a", "Namespace/b", "Namespace/c"]);
+    assert_eq!(loaded.objects.iter().map(|o| o.line).collect::<Vec<_>>(), [1, 7, 13]);
+}
+
+#[test]
+fn a_carriage_return_alone_hides_nothing() {
+    let hidden = namespace("a").replace('\n', "\r");
+    let inside = namespace("a").replace("  name", "  # note\r  name");
+    for text in [format!("# note\r{hidden}"), hidden, inside] {
+        let loaded = load_text(&text);
+        assert!(keys(&loaded).is_empty(), "{text:?}");
+        assert!(
+            lines(&loaded)[0].contains("a carriage return alone ends this line"),
+            "{text:?}"
+        );
+    }
+    let loaded = load_text(&namespace("a").replace('\n', "\r\n"));
+    assert_eq!((keys(&loaded).len(), lines(&loaded).len()), (1, 0));
+}
+
+#[test]
+fn a_finding_is_a_line() {
+    let loaded = load_text("apiVersion: v1\nkind: Namespace\nmetadata: { name: \"a\\e[31m\\n::error::x\" }\n");
+    let line = &lines(&loaded)[0];
+    assert!(
+        line.contains(r"a\u{1b}[31m\n::error::x") && !line.contains(char::is_control),
+        "{line:?}"
+    );
+}

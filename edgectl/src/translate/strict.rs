@@ -2,7 +2,7 @@
 
 use super::{Outcome, input::Text};
 use edge_admission::{Channel, Judge};
-use edge_translate::load::{LoadFinding, Source};
+use edge_translate::load::{LoadFinding, OneLine, Source};
 use edge_translate::status::{Status, StatusBody};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,11 +24,12 @@ pub(super) fn report(outcome: &Outcome, out: &mut impl Write) -> io::Result<usiz
         let status = status.filter(|status| !matches!(status.body, StatusBody::Unattached(_)));
         for problem in status.into_iter().flat_map(Status::problems) {
             if let Some((file, line)) = places.get(key) {
-                write!(out, "{file}:{line}: ")?;
+                write!(out, "{}:{line}: ", OneLine(file))?;
             }
             let part = problem.part.map(|part| format!("{part}: ")).unwrap_or_default();
             let message = problem.message.replace('\n', " ");
-            writeln!(out, "{key}: {part}{}: {message}", problem.what)?;
+            let line = format!("{key}: {part}{}: {message}", problem.what);
+            writeln!(out, "{}", OneLine(line))?;
             count += 1;
         }
     }
