@@ -19,7 +19,7 @@ Examples:
   edgectl x status all                                  the conditions that a running controller tells
   edgectl x echo --port 3000                            a backend to try things with
 
-Colours are used in help and usage errors only, on a terminal, and never when NO_COLOR is set.";
+Colours are used on a terminal only, and never when NO_COLOR is set.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -121,13 +121,22 @@ fn manual(folder: &Path) -> Result<()> {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    // `edgectl … | head` closes our output; that is its right and no failure worth a message.
-    if error.chain().any(is_broken_pipe) {
+    if is_gone(error) {
         return ExitCode::SUCCESS;
     }
     // Standard error may be closed as well; there is nobody left to tell then.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     ExitCode::FAILURE
+}
+
+/// What was found wrong is said by the exit code, too, when nobody reads the rest of the report.
+pub(crate) fn whoever_reads(told: Result<()>) -> Result<()> {
+    told.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })
+}
+
+/// `edgectl … | head` closes our output; that is its right and no failure worth a message.
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.chain().any(is_broken_pipe)
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -4,7 +4,7 @@
 //! parts of what it gives ([`show`]) and the command writes them. Absent on purpose: infrastructure. Conditions that
 //! need it (a Gateway's address, its `Programmed`) are left out, not guessed.
 
-use crate::cli::OutputFormat;
+use crate::cli::{OutputFormat, whoever_reads};
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::{FleetKey, StartPlace};
@@ -202,31 +202,42 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
     };
     let mut outcome = translate(&input.texts, &options);
     outcome.findings.splice(..0, input.problems);
+    let is_empty = outcome.objects.is_empty() && outcome.findings.is_empty();
     if args.strict {
         let refused = strict::refusals(&input.texts, &outcome.findings);
         outcome.findings.extend(refused);
     }
-    report(&outcome.findings)?;
+    let mut problems = Vec::new();
     let is_strict_about = match args.strict {
-        true => strict::report(&outcome, &mut io::stderr().lock())?,
+        true => strict::report(&outcome, &mut problems)?,
         false => 0,
     };
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    show::write(&outcome, &args.to, args.part, args.output, &mut out)?;
-    out.flush()?;
-    let is_unreadable = outcome
-        .findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
-    report_faults(&outcome.translation.faults)?;
+    let mut findings = outcome.findings.iter();
+    let is_unreadable = findings.any(|finding| finding.severity == Severity::Error);
     let is_broken = !outcome.translation.faults.is_empty();
+    if is_empty {
+        problems.extend_from_slice(b"there are no resources in what was named\n");
+    }
+    whoever_reads(tell(args, &outcome, &problems))?;
     // The process ends here; taking a large world apart piece by piece would only cost time.
     std::mem::forget(outcome);
-    Ok(if is_unreadable || is_broken || is_strict_about > 0 {
+    let is_refused = args.strict && (is_empty || is_strict_about > 0);
+    Ok(if is_unreadable || is_broken || is_refused {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Says what is wrong, with the problems that strictness has found, and shows what was asked for.
+fn tell(args: &TranslateArgs, outcome: &Outcome, problems: &[u8]) -> Result<()> {
+    report(&outcome.findings)?;
+    io::stderr().write_all(problems)?;
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    show::write(outcome, &args.to, args.part, args.output, &mut out)?;
+    out.flush()?;
+    report_faults(&outcome.translation.faults)?;
+    Ok(())
 }
 
 fn report_faults(faults: &[Fault]) -> io::Result<()> {
