@@ -15,6 +15,9 @@ static LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[a-z0-9](
 
 const SUBDOMAIN_LIMIT: usize = 253;
 const LABEL_LIMIT: usize = 63;
+/// What names of labels, annotations and finalizers are.
+const QUALIFIED: &str =
+    "a key is a name of letters, digits, '-', '_' and '.', with a DNS subdomain and '/' before it at will";
 
 /// Names what is wrong with what every object has.
 pub(crate) fn check(object: &Value, refusals: &mut Vec<Refusal>) {
@@ -39,6 +42,9 @@ pub(crate) fn check(object: &Value, refusals: &mut Vec<Refusal>) {
         refusals.push(Refusal::invalid(&path.field("namespace"), &metadata["namespace"], why));
     }
     labels(&metadata["labels"], &path.field("labels"), refusals);
+    annotations(&metadata["annotations"], &path.field("annotations"), refusals);
+    finalizers(&metadata["finalizers"], &path.field("finalizers"), refusals);
+    owners(&metadata["ownerReferences"], &path.field("ownerReferences"), refusals);
 }
 
 /// What a field of `ObjectMeta` holds.
@@ -116,14 +122,62 @@ fn held(holds: Holds, value: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
 fn labels(labels: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         if !label::is_qualified(key) {
-            let why = "a key is a name of letters, digits, '-', '_' and '.', with a DNS subdomain and '/' before it at \
-                       will";
-            refusals.push(Refusal::invalid(path, &Value::from(key.as_str()), why));
+            refusals.push(Refusal::invalid(path, &Value::from(key.as_str()), QUALIFIED));
         }
         if value.as_str().is_some_and(|text| !label::is_value(text)) {
             let why = "a value is empty, or letters, digits, '-', '_' and '.', at most 63 of them";
             refusals.push(Refusal::invalid(path, value, why));
         }
+    }
+}
+
+/// How much all annotations of an object may hold, in bytes of names and values.
+const ANNOTATIONS_LIMIT: usize = 256 << 10;
+
+fn annotations(annotations: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
+    let mut size = 0;
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        // Unlike a label's, capitals may stand in the domain.
+        if !label::is_qualified(&key.to_lowercase()) {
+            refusals.push(Refusal::invalid(path, &Value::from(key.as_str()), QUALIFIED));
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        refusals.push(Refusal::too_long(path, ANNOTATIONS_LIMIT as u64));
+    }
+}
+
+fn finalizers(finalizers: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
+    for name in finalizers.as_array().into_iter().flatten() {
+        if name.as_str().is_some_and(|name| !label::is_qualified(name)) {
+            refusals.push(Refusal::invalid(path, name, QUALIFIED));
+        }
+    }
+}
+
+fn owners(owners: &Value, path: &Path, refusals: &mut Vec<Refusal>) {
+    let owners = owners.as_array().map(Vec::as_slice).unwrap_or_default();
+    for (at, owner) in owners.iter().enumerate().filter(|(_, owner)| owner.is_object()) {
+        let path = path.index(at);
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        // Behind the group, which core kinds have none of.
+        let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
+        let needed = [
+            ("apiVersion", version, "version must not be empty"),
+            ("kind", text("kind"), "kind must not be empty"),
+            ("name", text("name"), "name must not be empty"),
+            ("uid", text("uid"), "uid must not be empty"),
+        ];
+        for (field, said, why) in needed {
+            if said.is_empty() {
+                refusals.push(Refusal::invalid(&path.field(field), &Value::from(text(field)), why));
+            }
+        }
+    }
+    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+        let why = "only one reference can have controller set to true";
+        refusals.push(Refusal::invalid(path, &Value::from(""), why));
     }
 }
 

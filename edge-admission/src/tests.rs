@@ -157,6 +157,22 @@ fn names_and_labels_are_looked_at() {
         assert!(found.iter().any(|one| one.starts_with(part)), "{part}: {found:?}");
     }
     assert_eq!(found.len(), 5, "{found:?}");
+    object["metadata"] = json!({"name": "g", "annotations": {"Example.com/A": "x".repeat(256 << 10), "a b": ""},
+        "finalizers": ["bad one", "example.com/good"],
+        "ownerReferences": [{"apiVersion": "apps/", "kind": "x", "uid": "1", "controller": true},
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "2", "controller": true}]});
+    let found = said(&object);
+    for part in [
+        "metadata.annotations: Too long: may not be more than 262144 bytes",
+        "metadata.annotations: Invalid value: \"a b\"",
+        "metadata.finalizers: Invalid value: \"bad one\"",
+        "metadata.ownerReferences[0].apiVersion: Invalid value: \"apps/\": version must not be empty",
+        "metadata.ownerReferences[0].name: Invalid value: \"\": name must not be empty",
+        "metadata.ownerReferences: Invalid value: \"\": only one reference can have controller",
+    ] {
+        assert!(found.iter().any(|one| one.starts_with(part)), "{part}: {found:?}");
+    }
+    assert_eq!(found.len(), 6, "{found:?}");
     object["metadata"] = json!({});
     assert_eq!(
         said(&object),
