@@ -10,7 +10,9 @@ use crate::{
 pub enum Change {
     /// The object appeared, or is now like this.
     Put(Object),
-    /// The object is gone.
+    /// The object is gone. Its key is the one that it was put with, in which `load` fills in the namespace `default`
+    /// and clears that of kinds without one ([`load::key_of`](crate::load::key_of) does the same); another one names
+    /// nothing, which is no error.
     Remove(ObjectKey),
     /// Something about the world outside the resources: see [`Question`](crate::Question).
     Fact(Fact),

@@ -115,7 +115,8 @@ impl Translator {
         self.world.settings()
     }
 
-    /// Takes new settings. What read them is translated again.
+    /// Takes new settings. What read them is translated again. Whoever changes which custom kinds there are has to read
+    /// their objects again; another function to check with counts as the same, so that nothing is judged again by it.
     pub fn set_settings(&mut self, settings: Settings) {
         if self.world.set_settings(settings) {
             self.memo.touch(Key::Settings);

@@ -72,8 +72,9 @@ pub enum Fact {
     Document(Arc<str>, Fetched),
     /// What came of fetching a Wasm module, in the same way.
     Module(Arc<WantedModule>, FoundModule),
-    /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches. Nobody asks:
-    /// who lowers a fleet tells.
+    /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches (any more).
+    /// Nobody asks: who lowers a fleet with patches tells, after each time, and translates again for the statuses. Until
+    /// then no EdgePatchPolicy of it says `Programmed`.
     Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),
 }
 

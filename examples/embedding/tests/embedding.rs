@@ -49,6 +49,11 @@ fn a_repository_is_judged() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("slip.yaml:4:"), "{said}");
+
+    let output = check(&[&clean, &folder.path().join("absent")]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("absent: "), "{said}");
 }
 
 fn follow(events: &[(&str, Value)]) -> Vec<String> {
@@ -101,4 +106,30 @@ fn changes_are_followed() {
     let more = follow(&[("ADDED", gateway.clone()), ("DELETED", gateway)]);
     assert_eq!(more.iter().filter(send).count(), 0, "{more:?}: there is no class");
     assert!(count >= 2, "{said:?}");
+}
+
+#[test]
+fn what_is_gone_is_gone_whatever_it_was_at_last() {
+    let route = |spec: Value| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": { "name": "r", "namespace": "default" }, "spec": spec,
+        })
+    };
+    let good = route(json!({ "parentRefs": [{ "name": "gw" }] }));
+    let unreadable = route(json!({ "parentRefs": 7 }));
+    let said = follow(&[
+        ("ADDED", good),
+        ("MODIFIED", unreadable.clone()),
+        ("DELETED", unreadable.clone()),
+        ("DELETED", unreadable),
+    ]);
+    // The second one says why it isn't taken, and what is gone is told once.
+    let refused = said.iter().filter(|line| line.starts_with("line "));
+    assert_eq!(refused.count(), 1, "{said:?}");
+    assert!(
+        said.iter()
+            .any(|line| line.starts_with("line 2: spec.parentRefs")),
+        "{said:?}"
+    );
 }

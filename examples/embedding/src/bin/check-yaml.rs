@@ -11,8 +11,9 @@ fn main() -> Result<ExitCode> {
         !paths.is_empty(),
         "name the files and folders to check: check-yaml PATH…"
     );
+    let listing = edge_files::list(&paths);
     let mut texts = Vec::new();
-    for path in edge_files::list(&paths).files.into_keys() {
+    for path in listing.files.into_keys() {
         let text = fs::read_to_string(&path).with_context(|| format!("{} can't be read", path.display()))?;
         texts.push((path.display().to_string(), text));
     }
@@ -21,6 +22,10 @@ fn main() -> Result<ExitCode> {
     let outcome = translate(&sources, &Settings::default());
 
     let mut out = std::io::stdout().lock();
+    // What is named and isn't there, or can't be looked into.
+    for (path, problem) in &listing.problems {
+        writeln!(out, "{}: {problem}", path.display())?;
+    }
     for finding in &outcome.findings {
         writeln!(out, "{finding}")?;
     }
@@ -29,7 +34,7 @@ fn main() -> Result<ExitCode> {
     }
     let count = outcome.objects.len();
     writeln!(out, "{count} objects, {} fleets", outcome.translation.fleets.len())?;
-    Ok(match outcome.is_clean() {
+    Ok(match outcome.is_clean() && listing.problems.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

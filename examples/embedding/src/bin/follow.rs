@@ -30,7 +30,9 @@ fn main() -> Result<()> {
     for (line, number) in io::stdin().lock().lines().zip(1..) {
         let event: Value = serde_json::from_str(&line?).with_context(|| format!("line {number} is no JSON"))?;
         match change(&event) {
-            Ok(change) => controller.translator.apply(change),
+            Ok(Some(change)) => controller.translator.apply(change),
+            // Of a kind that nobody reads.
+            Ok(None) => {}
             // What can't be read is said of this object; the others don't notice.
             Err(warning) => writeln!(out, "line {number}: {}", warning.message)?,
         }
@@ -39,12 +41,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn change(event: &Value) -> Result<Change, load::Warning> {
-    let (object, _) = load::from_value(&event["object"])?;
-    Ok(match event["type"].as_str() {
-        Some("DELETED") => Change::Remove(object.key()),
-        _ => Change::Put(object),
-    })
+fn change(event: &Value) -> Result<Option<Change>, load::Warning> {
+    let object = &event["object"];
+    if event["type"] == "DELETED" {
+        // What it last was may be unreadable, and an earlier form in force.
+        return Ok(load::key_of(object).map(Change::Remove));
+    }
+    load::from_value(object).map(|(object, _)| Some(Change::Put(object)))
 }
 
 impl Controller {
