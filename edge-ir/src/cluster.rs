@@ -19,7 +19,7 @@ pub struct Cluster {
     pub protocol: AppProtocol,
     /// TLS towards the backend; none is spoken to in clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<UpstreamTls>,
+    pub tls: Option<Box<UpstreamTls>>,
     /// How endpoints that name one of these are spoken to. What [`Self::tls`] says is for those that name none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<EndpointSocket>,

@@ -1,8 +1,8 @@
 //! Virtual hosts and routes.
 
 use crate::{
-    ClusterName, CustomObjects, Domain, GuardSet, LimitHeaders, List, Origins, RetryPolicy, RouteFilters,
-    RouteTableName, RouteTraffic, Text,
+    ClusterName, CustomObjects, Domain, GuardSet, LimitHeaders, List, Origins, RetryPolicy, RouteFilters, RouteName,
+    RouteTableName, RouteTraffic, Seldom, Text,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,8 +76,8 @@ impl VirtualHost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// `httproute/<namespace>/<name>/rule/<i>/match/<j>`. The lowering puts `/<host>` behind it.
-    pub name: Arc<str>,
+    /// The lowering puts `/<host>` behind it.
+    pub name: RouteName,
     /// All conditions must hold.
     #[serde(rename = "match")]
     pub matches: RouteMatch,
@@ -173,13 +173,13 @@ pub struct RouteMatch {
     pub method: Option<MethodName>,
     /// On header values; names are lower case.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    pub headers: Box<[ValueMatch]>,
+    pub headers: Seldom<ValueMatch>,
     /// On query parameters; the first value of a repeated one counts.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    pub query: Box<[ValueMatch]>,
+    pub query: Seldom<ValueMatch>,
     /// On cookies (RFC 6265 §4.2); names count with case, and the first value of a repeated one.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
-    pub cookies: Box<[ValueMatch]>,
+    pub cookies: Seldom<ValueMatch>,
 }
 
 impl RouteMatch {
@@ -188,9 +188,9 @@ impl RouteMatch {
         Self {
             path,
             method: None,
-            headers: Box::default(),
-            query: Box::default(),
-            cookies: Box::default(),
+            headers: Seldom::default(),
+            query: Seldom::default(),
+            cookies: Seldom::default(),
         }
     }
 }
@@ -239,7 +239,7 @@ pub enum RouteAction {
     /// Send it to a backend.
     Forward(Forward),
     /// Send the client elsewhere.
-    Redirect(Redirect),
+    Redirect(Box<Redirect>),
     /// Answer here.
     Respond(DirectResponse),
 }
@@ -261,13 +261,13 @@ pub struct Forward {
     pub path_rewrite: Option<Box<PathRewrite>>,
     /// What becomes of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_rewrite: Option<HostRewrite>,
+    pub host_rewrite: Option<Box<HostRewrite>>,
     /// Whether the backend learns of the host that was rewritten.
     #[serde(default, skip_serializing_if = "ForwardedHost::is_told")]
     pub forwarded_host: ForwardedHost,
     /// Copies, fire and forget.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mirrors: Vec<Mirror>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub mirrors: Seldom<Mirror>,
     /// What policies ask besides; shared by all routes that a policy covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Arc<RouteTraffic>>,
@@ -287,17 +287,21 @@ pub struct Timeout(
 pub enum Destination {
     /// All traffic to one cluster.
     Cluster(ClusterName),
-    /// Shares by weight, picked for each request. Weights are positive.
-    Weighted {
-        /// The shares that have a cluster, in the order of the rule.
-        shares: Vec<BackendShare>,
-        /// Weight of the backends that could not be resolved.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        invalid_weight: u32,
-        /// How that share is answered.
-        #[serde(default, skip_serializing_if = "Unresolved::is_error")]
-        unresolved: Unresolved,
-    },
+    /// Shares by weight, picked for each request.
+    Weighted(Box<Shares>),
+}
+
+/// The backends of a rule that has several, or that are edited for. Weights are positive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Those that have a cluster, in the order of the rule.
+    pub shares: Vec<BackendShare>,
+    /// Weight of the backends that could not be resolved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub invalid_weight: u32,
+    /// How that share is answered.
+    #[serde(default, skip_serializing_if = "Unresolved::is_error")]
+    pub unresolved: Unresolved,
 }
 
 /// How requests are answered whose backend could not be resolved.
@@ -514,8 +518,11 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// The edits, if there are any.
-    pub fn boxed(self) -> Option<Box<Self>> {
+    /// The edits, if there are any, in no more room than they take.
+    pub fn boxed(mut self) -> Option<Box<Self>> {
+        self.set.shrink_to_fit();
+        self.add.shrink_to_fit();
+        self.remove.shrink_to_fit();
         (!self.is_empty()).then(|| Box::new(self))
     }
 

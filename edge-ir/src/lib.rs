@@ -62,7 +62,9 @@ mod origin;
 mod patch;
 mod quantity;
 mod rate_limit_infra;
+mod route_name;
 mod secret;
+mod seldom;
 mod telemetry;
 mod text;
 mod token;
@@ -105,7 +107,7 @@ pub use geoip::{GeoCondition, GeoConditions, GeoDatabases, GeoFact, GeoLookup};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort,
-    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, Unresolved,
+    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Shares, Timeout, Unresolved,
     ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
@@ -129,7 +131,9 @@ pub use named_hosts::NamedHosts;
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use rate_limit_infra::{RateLimitClients, RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
+pub use route_name::RouteName;
 pub use secret::{Secret, SecretBytes, SecretContent, SecretSource};
+pub use seldom::Seldom;
 pub use telemetry::{
     AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,
     Sampler, TraceProvider,

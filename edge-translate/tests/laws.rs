@@ -380,8 +380,9 @@ fn assert_touches_route_only(
     // Calls and cross-origin rules need filters on the listener.
     let is_call = prefix.starts_with("grpcroute/");
     let asks_for_filters = before.fleets.values().chain(engine.fleets().values()).any(|fleet| {
-        check::routes(fleet)
-            .any(|(_, route)| route.name.starts_with(prefix) && (is_call || !route.effect.filters.is_empty()))
+        check::routes(fleet).any(|(_, route)| {
+            route.name.to_string().starts_with(prefix) && (is_call || !route.effect.filters.is_empty())
+        })
     });
     prop_assert!(
         moved.settings.is_empty() && (moved.listeners.is_empty() || asks_for_filters),
@@ -416,7 +417,7 @@ fn assert_touches_route_only(
             );
         }
         let of_route = |fleet: &edge_ir::Fleet| -> Vec<String> {
-            let mine = check::routes(fleet).filter(|(_, route)| route.name.starts_with(prefix));
+            let mine = check::routes(fleet).filter(|(_, route)| route.name.to_string().starts_with(prefix));
             mine.map(|(host, _)| format!("{key} {}", host.name)).collect()
         };
         let own = [of_route(old), of_route(fleet)].concat();

@@ -153,14 +153,9 @@ fn is_in_table(entry: &Entry, held: &QuarantinedPart) -> bool {
     })
 }
 
-/// The name of the rule that a route belongs to: its own without the number of the match.
-pub(crate) fn rule_of(route: &Route) -> &str {
-    route.name.rsplit_once("/match/").map_or(&*route.name, |(rule, _)| rule)
-}
-
 /// The objects that a rule came from. One that has no name goes by its number.
 pub(crate) fn origins_of(host: &VirtualHost, rule: &str) -> Origins {
-    let route = host.routes.iter().find(|route| rule_of(route) == rule);
+    let route = host.routes.iter().find(|route| route.name.is_of(rule));
     let origins = route.map(|route| Arc::clone(&route.effect.origins)).unwrap_or_default();
     let number = rule.rfind("/rule/").and_then(|at| rule.get(at + 1..));
     let with_section = |origin: &Origin| Origin {
@@ -172,7 +167,7 @@ pub(crate) fn origins_of(host: &VirtualHost, rule: &str) -> Origins {
 
 /// Hash of the routes of a rule in a host; none if there are none.
 pub(crate) fn rule_fingerprint(host: &VirtualHost, rule: &str) -> Option<u64> {
-    let routes = host.routes.iter().filter(|route| rule_of(route) == rule);
+    let routes = host.routes.iter().filter(|route| route.name.is_of(rule));
     let routes: Vec<Arc<Route>> = routes.cloned().collect();
     (!routes.is_empty()).then(|| fingerprint(host, routes))
 }
@@ -238,7 +233,7 @@ impl Forms {
             if let Some(form) = form {
                 return Some(*form);
             }
-            let rule = rule_of(route);
+            let rule = &*route.name.rule();
             let own = self
                 .rules
                 .get(&Some(Arc::clone(&host.name)))
@@ -263,7 +258,7 @@ impl Forms {
 /// A route that matches the same and answers 500.
 fn closed(route: &Route) -> Route {
     Route {
-        name: Arc::clone(&route.name),
+        name: route.name.clone(),
         matches: route.matches.clone(),
         portion: route.portion,
         effect: Arc::new(RouteEffect::new(

@@ -4,7 +4,7 @@ use edge_ir::{
     Cluster, Destination, Discovery, DownstreamTls, Endpoint, EndpointAddress, EndpointSet, FilterChain, Fleet,
     FleetSettings, Forward, GuardSet, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
     ReadyListener, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent,
-    SecretName, ServerNames, TlsVersion, VirtualHost, ZoneRouting,
+    SecretName, Seldom, ServerNames, TlsVersion, VirtualHost, ZoneRouting,
 };
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn route(name: &str, prefix: &str, cluster: &str) -> Arc<Route> {
             host_rewrite: None,
             forwarded_host: Default::default(),
             traffic: None,
-            mirrors: Vec::new(),
+            mirrors: Seldom::default(),
         }),
     )
 }
@@ -41,7 +41,7 @@ pub(crate) fn route(name: &str, prefix: &str, cluster: &str) -> Arc<Route> {
 /// A route by prefix with any action.
 pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<Route> {
     Arc::new(Route {
-        name: format!("httproute/default/{name}/rule/0/match/0").into(),
+        name: format!("httproute/default/{name}/rule/0/match/0").as_str().into(),
         matches: RouteMatch::on_path(PathMatch::Prefix(prefix.into())),
         portion: None,
         effect: Arc::new(RouteEffect::new(action, origins("HTTPRoute", name))),

@@ -22,7 +22,7 @@ use crate::{
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
         routes::{
-            attach::Attachments,
+            attach::{AttachedHost, Attachment, Attachments},
             bound::{InVain, Reach},
             uses::Uses,
         },
@@ -461,9 +461,11 @@ fn as_uses(value: &Value) -> Option<&Uses> {
 /// the context is that of the listener.
 fn hosts(attachments: Option<&Attachments>) -> SmallVec<[(HostId, Specificity, ContextId); 4]> {
     let attached = attachments.into_iter().flat_map(Attachments::attached);
-    let mut hosts: SmallVec<[_; 4]> = attached
-        .flat_map(|a| a.hosts.iter().map(|h| (h.id, h.own, a.context)))
-        .collect();
+    let of = |a: &Attachment, AttachedHost { host, own }: &AttachedHost| {
+        let (listener, host) = (a.listener, *host);
+        (HostId { listener, host }, *own, a.context)
+    };
+    let mut hosts: SmallVec<[_; 4]> = attached.flat_map(|a| a.hosts.iter().map(move |h| of(a, h))).collect();
     hosts.sort_unstable_by_key(|(id, own, _)| (*id, Reverse(*own)));
     hosts.dedup_by_key(|(id, ..)| *id);
     hosts

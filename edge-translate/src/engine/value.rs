@@ -18,7 +18,7 @@ use crate::{
     },
     status::Status,
 };
-use edge_ir::{CustomPolicy, EndpointSet, Infra, Patch, RouteTableName, VirtualHost};
+use edge_ir::{CustomPolicy, EndpointSet, Infra, Patch, RouteTableName, Seldom, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is
@@ -85,5 +85,5 @@ pub(crate) struct PlacedHost {
     /// The host.
     pub(crate) host: Arc<VirtualHost>,
     /// Routes of it that have matches in common, sorted.
-    pub(crate) overlaps: Box<[Overlap]>,
+    pub(crate) overlaps: Seldom<Overlap>,
 }

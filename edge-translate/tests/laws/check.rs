@@ -131,7 +131,7 @@ fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = 
     let (mut needed, mut of_use) = (BTreeSet::new(), BTreeSet::new());
     for route in routes {
         needed.extend(route.effect.filters.iter().map(|filter| filter.id.clone()));
-        if route.name.starts_with("grpcroute/") {
+        if route.name.to_string().starts_with("grpcroute/") {
             of_use.extend(of_calls.clone());
             if matches!(route.effect.action, RouteAction::Forward(_)) {
                 needed.extend(of_calls.clone());
@@ -202,8 +202,8 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
             ));
         }
         if let RouteAction::Forward(forward) = &route.effect.action
-            && let Destination::Weighted { shares, .. } = &forward.destination
-            && (is_idle(forward) || shares.iter().any(|s| s.weight == 0))
+            && let Destination::Weighted(weighted) = &forward.destination
+            && (is_idle(forward) || weighted.shares.iter().any(|s| s.weight == 0))
         {
             wrong.push(format!("{}: a share without weight", route.name));
         }
@@ -282,7 +282,7 @@ pub(crate) fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Rout
 /// A route with nowhere to go answers by itself, unless it is for tunnels alone.
 fn is_idle(forward: &Forward) -> bool {
     let traffic = forward.traffic.as_deref();
-    let is_empty = matches!(&forward.destination, Destination::Weighted { shares, .. } if shares.is_empty());
+    let is_empty = matches!(&forward.destination, Destination::Weighted(weighted) if weighted.shares.is_empty());
     is_empty && !traffic.is_some_and(RouteTraffic::is_for_tunnels_alone)
 }
 
@@ -294,7 +294,7 @@ pub(crate) fn clusters_of(route: &Route) -> Vec<&str> {
     let mut names: Vec<&str> = forward.mirrors.iter().map(|m| &*m.cluster).collect();
     match &forward.destination {
         Destination::Cluster(name) => names.push(name),
-        Destination::Weighted { shares, .. } => names.extend(shares.iter().map(|s| &*s.cluster)),
+        Destination::Weighted(weighted) => names.extend(weighted.shares.iter().map(|s| &*s.cluster)),
     }
     names
 }
@@ -335,11 +335,12 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         }
     }
     for (_, route) in routes(fleet) {
-        let kinds: &[&str] = match &*route.name {
+        let name = route.name.to_string();
+        let kinds: &[&str] = match &*name {
             "misdirected-request" => &["Gateway", "ListenerSet"],
             _ => &["HTTPRoute", "GRPCRoute"],
         };
-        ask(&route.name, &route.effect.origins, kinds);
+        ask(&name, &route.effect.origins, kinds);
     }
     for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
         ask(

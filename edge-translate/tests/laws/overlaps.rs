@@ -58,7 +58,7 @@ fn named(key: &ObjectKey) -> String {
 
 /// Names of routes whose match is one that somebody wrote: nobody is told of what stands in for a match that is
 /// refused, and without whatever may be a guard nothing does.
-fn written(world: &World) -> BTreeSet<Arc<str>> {
+fn written(world: &World) -> BTreeSet<String> {
     let mut world = world.clone();
     let policy = [
         Kind::SecurityPolicy,
@@ -80,7 +80,7 @@ fn written(world: &World) -> BTreeSet<Arc<str>> {
     }
     let engine = world.translate();
     let routes = engine.fleets().values().flat_map(|fleet| check::routes(fleet));
-    routes.map(|(_, route)| Arc::clone(&route.name)).collect()
+    routes.map(|(_, route)| route.name.to_string()).collect()
 }
 
 proptest! {
@@ -93,7 +93,7 @@ proptest! {
         let mut expected: BTreeMap<ObjectKey, BTreeSet<String>> = BTreeMap::new();
         let tables = engine.fleets().values().flat_map(|fleet| fleet.route_tables.iter());
         for host in tables.flat_map(|table| table.hosts.iter()) {
-            let routes = || host.routes.iter().filter(|route| written.contains(&route.name));
+            let routes = || host.routes.iter().filter(|route| written.contains(&route.name.to_string()));
             for (one, key) in routes().filter_map(|one| Some((one, object(one)?))) {
                 let others = routes().filter(|other| are_alike(&one.matches, &other.matches)).filter_map(|r| object(r));
                 let others = others.filter(|other| *other != key).map(|other| named(&other));

@@ -55,7 +55,7 @@ proptest! {
         for (key, fleet) in engine.fleets() {
             let spoken_of = |host: &str| {
                 let here = check::routes(fleet).filter(|(h, _)| format!("{key} {}", h.name) == host);
-                here.into_iter().any(|(_, route)| route.name.starts_with("httproute/b/"))
+                here.into_iter().any(|(_, route)| route.name.to_string().starts_with("httproute/b/"))
             };
             let here = format!("{key} ");
             let strangers: Vec<_> = moved.hosts.iter().filter(|h| h.starts_with(&here) && !spoken_of(h)).collect();

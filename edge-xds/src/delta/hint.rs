@@ -4,7 +4,7 @@
 //! by places (`virtual_hosts[3].routes[0].match` and `VirtualHosts[3]: … Routes[0]: …`). None of it is relied on: it
 //! only says what to suspect first, and trial shows whether that is right.
 
-use crate::quarantine::{Part, rule_of};
+use crate::quarantine::Part;
 use edge_ir::{RouteTable, VirtualHost};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -36,8 +36,8 @@ pub(super) fn suspects(table: &RouteTable, detail: &str) -> BTreeSet<Part> {
 
 fn add_rules(found: &mut BTreeSet<Part>, host: &VirtualHost, is_meant: impl Fn(usize, &str) -> bool) {
     let meant = host.routes.iter().enumerate();
-    let meant = meant.filter(|(n, route)| is_meant(*n, &route.name));
-    found.extend(meant.map(|(_, route)| Part::Rule(rule_of(route).into())));
+    let meant = meant.filter(|(n, route)| is_meant(*n, &route.name.to_string()));
+    found.extend(meant.map(|(_, route)| Part::Rule(route.name.rule().into())));
 }
 
 /// Parts in groups in the order in which they are best tried: first all that nothing points at, and then, one by one,

@@ -7,7 +7,7 @@
 
 use crate::{
     lower::{behind_guards, table_of_name, wire_name},
-    quarantine::{Form, Forms, rule_of},
+    quarantine::{Form, Forms},
     snapshot::{Entry, ResourceType, Section, Snapshot, Source},
 };
 use edge_ir::{
@@ -64,7 +64,7 @@ impl StandIn<'_> {
         for host in table.hosts.iter() {
             let open = host.routes.iter().filter(|route| self.lacks_guards_of(route));
             for route in open {
-                forms.set_rule(Some(Arc::clone(&host.name)), &rule_of(route).into(), Form::Closed);
+                forms.set_rule(Some(Arc::clone(&host.name)), &route.name.rule().into(), Form::Closed);
             }
         }
         let guards = &self.chains.first()?.guards;

@@ -14,7 +14,7 @@
 
 use super::hint;
 use crate::{
-    quarantine::{Form, Forms, Part, QuarantinedPart, host_fingerprint, origins_of, rule_fingerprint, rule_of},
+    quarantine::{Form, Forms, Part, QuarantinedPart, host_fingerprint, origins_of, rule_fingerprint},
     snapshot::{Entry, Source},
 };
 use edge_ir::{Origin, RouteTable, VirtualHost};
@@ -359,7 +359,7 @@ fn parts_in_question(table: &RouteTable, holds: &Holds) -> (Vec<Part>, Vec<Part>
         if before.is_none_or(|before| (&before.domain, &before.origins) != (&host.domain, &host.origins)) {
             hosts.push(Part::Host(Arc::clone(&host.name)));
         }
-        let all: BTreeSet<&str> = host.routes.iter().map(|route| rule_of(route)).collect();
+        let all: BTreeSet<String> = host.routes.iter().map(|route| route.name.rule()).collect();
         let new = all
             .into_iter()
             .filter(|rule| before.is_none_or(|before| rule_fingerprint(before, rule) != rule_fingerprint(host, rule)));

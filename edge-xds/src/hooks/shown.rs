@@ -27,7 +27,7 @@ impl Shown {
         let routes = hosts.flat_map(|host| &host.routes);
         let routes = routes.filter_map(|route| {
             let custom = route.effect.custom.as_ref()?;
-            Some((Arc::clone(&route.name), Arc::clone(custom)))
+            Some((route.name.to_string().into(), Arc::clone(custom)))
         });
         let routes: BTreeMap<_, _> = routes.collect();
         let listeners = fleet.listeners.iter().filter_map(|listener| {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     lower::plain_table_name,
-    quarantine::{origins_of, rule_of},
+    quarantine::origins_of,
     snapshot::{Body, Entry, Piece, ResourceType, Section, Source},
     wire::{put_bytes, put_message, put_str, put_varint},
 };
@@ -243,14 +243,14 @@ impl<'a> Work<'a> {
     /// the table.
     fn origins_of_route(&self, name: &str) -> Origins {
         let is_meant = |route: &&Arc<Route>| {
-            let rest = name.strip_prefix(&*route.name);
+            let rest = name.strip_prefix(&*route.name.to_string());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let found = self
             .host
             .and_then(|host| Some((host, host.routes.iter().find(is_meant)?)));
         match found {
-            Some((host, route)) => origins_of(host, rule_of(route)),
+            Some((host, route)) => origins_of(host, &route.name.rule()),
             None => Arc::clone(self.origins),
         }
     }

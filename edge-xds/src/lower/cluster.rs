@@ -142,12 +142,12 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
             });
         }
         Discovery::Dns(_) => lower_dns(&mut message, cluster.upstream.dns.unwrap_or_default()),
-        Discovery::OfRequest(hosts) => lower_of_request(&mut message, *hosts, cluster.tls.as_ref()),
+        Discovery::OfRequest(hosts) => lower_of_request(&mut message, *hosts, cluster.tls.as_deref()),
         Discovery::Fixed(_) => {
             message.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into()));
         }
     }
-    message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
+    message.transport_socket = cluster.tls.as_deref().map(upstream_tls::lower);
     message.transport_socket_matches = cluster.sockets.iter().map(transport_socket).collect();
     settings::put(&mut message, cluster);
     message.track_cluster_stats = (cluster.stats != ClusterStats::default()).then_some(TrackClusterStats {

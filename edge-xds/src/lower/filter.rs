@@ -9,7 +9,8 @@ use super::{
 };
 use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_str};
 use edge_ir::{
-    ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, NamedHosts, RouteFilter, VirtualHost,
+    ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, NamedHosts, RouteFilter, RouteName,
+    VirtualHost,
 };
 use envoy_types::{
     pb::{
@@ -60,7 +61,7 @@ pub(super) struct RoutePosition<'a> {
     /// Its virtual host.
     pub(super) host: &'a VirtualHost,
     /// All of its name but the host.
-    pub(super) route: &'a str,
+    pub(super) route: &'a RouteName,
     /// The host's part of its name.
     pub(super) suffix: &'a str,
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
     BackendShare, Destination, DirectResponse, Forward, ForwardedHost, HeaderEdits, HostRewrite, Mirror, ResponseBody,
-    RetryPolicy, Route, RouteAction as Action, RouteFilters, Timeout, Unresolved, VirtualHost,
+    RetryPolicy, Route, RouteAction as Action, RouteFilters, Shares, Timeout, Unresolved, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
@@ -144,7 +144,7 @@ pub(super) fn put_route(
     let out = &mut draft.bytes;
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {
-        out.extend_from_slice(route.name.as_bytes());
+        route.name.parts(|part| out.extend_from_slice(part.as_bytes()));
         out.push(b'/');
         out.extend_from_slice(host_suffix.as_bytes());
     });
@@ -189,7 +189,7 @@ pub(super) fn body_len(route: &Route) -> usize {
 fn has_destination(forward: &Forward) -> bool {
     match &forward.destination {
         Destination::Cluster(_) => true,
-        Destination::Weighted { shares, .. } => !shares.is_empty(),
+        Destination::Weighted(weighted) => !weighted.shares.is_empty(),
     }
 }
 
@@ -210,7 +210,7 @@ fn put_forward(
     if let Lowered::Prefix(prefix) = &path {
         put_text(out, action::PREFIX_REWRITE, prefix);
     }
-    let is_rewritten = put_host_rewrite(out, forward.host_rewrite.as_ref(), edits);
+    let is_rewritten = put_host_rewrite(out, forward.host_rewrite.as_deref(), edits);
     if let Some(timeout) = forward.timeout {
         put_generated(out, action::TIMEOUT, &duration(timeout));
     }
@@ -264,11 +264,12 @@ fn put_destination(
             put_str(&mut draft.bytes, action::CLUSTER, cluster);
             ClusterNotFoundResponseCode::ServiceUnavailable
         }
-        Destination::Weighted {
-            shares,
-            invalid_weight,
-            unresolved,
-        } => {
+        Destination::Weighted(weighted) => {
+            let Shares {
+                shares,
+                invalid_weight,
+                unresolved,
+            } = &**weighted;
             draft.put_message(action::WEIGHTED_CLUSTERS, |draft| {
                 for share in shares {
                     draft.put_message(share::CLUSTERS, |draft| put_share(draft, sharing, share, position));

@@ -6,7 +6,7 @@ use crate::{
 };
 use edge_ir::{
     BackendShare, Chunk, Destination, DirectResponse, Executor, Forward, HeaderEdit, HeaderEdits, List, PathRewrite,
-    RetryPolicy, Route, RouteAction, RouteTable, Timeout, Unresolved, VirtualHost,
+    RetryPolicy, Route, RouteAction, RouteTable, Seldom, Shares, Timeout, Unresolved, VirtualHost,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn forward(destination: Destination) -> Forward {
         path_rewrite: None,
         host_rewrite: None,
         forwarded_host: Default::default(),
-        mirrors: Vec::new(),
+        mirrors: Seldom::default(),
         traffic: None,
     }
 }
@@ -97,11 +97,11 @@ fn an_unresolved_share_goes_to_a_cluster_that_is_never_there() {
         filters: Default::default(),
     };
     let route = lowered_route(|route| {
-        let destination = Destination::Weighted {
+        let destination = Destination::Weighted(Box::new(Shares {
             shares: vec![share],
             invalid_weight: 1,
             unresolved: Unresolved::Error,
-        };
+        }));
         Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination));
     });
     assert_eq!(
@@ -116,11 +116,11 @@ fn an_unresolved_share_goes_to_a_cluster_that_is_never_there() {
 
 #[test]
 fn a_destination_without_shares_answers_500() {
-    let destination = Destination::Weighted {
+    let destination = Destination::Weighted(Box::new(Shares {
         shares: Vec::new(),
         invalid_weight: 2,
         unresolved: Unresolved::Error,
-    };
+    }));
     let route =
         lowered_route(|route| Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination)));
     assert_eq!(route["direct_response"], json!({"status": 500}));

@@ -64,7 +64,7 @@ fn cluster_of_rule(fleet: &Fleet, name: &str) -> Option<Arc<str>> {
     }
     let hosts = fleet.route_tables.iter().flat_map(|table| table.hosts.iter());
     let routes = hosts.flat_map(|host| host.routes.iter());
-    let of_rule = routes.filter(|route| route.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
+    let of_rule = routes.filter(|route| route.name.is_below(name));
     let clusters: BTreeSet<&str> = of_rule.flat_map(|route| clusters_of(route)).collect();
     match clusters.len() {
         1 => clusters.first().map(|cluster| Arc::from(*cluster)),

@@ -139,7 +139,7 @@ pub(crate) fn clusters_of(route: &Route) -> impl Iterator<Item = &str> {
     forward.into_iter().flat_map(|forward| {
         let (one, shares) = match &forward.destination {
             Destination::Cluster(cluster) => (Some(&**cluster), [].as_slice()),
-            Destination::Weighted { shares, .. } => (None, shares.as_slice()),
+            Destination::Weighted(weighted) => (None, weighted.shares.as_slice()),
         };
         let shares = shares.iter().map(|share| &*share.cluster);
         one.into_iter()

@@ -66,7 +66,7 @@ impl ClusterParts {
         };
         let (tls, authorities) = at.tls.unzip();
         let cluster = Cluster {
-            tls,
+            tls: tls.map(Box::new),
             ..of_one(name, endpoint, at.protocol, Discovery::Dns)
         };
         Self {
@@ -133,7 +133,7 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         name: reader.cluster_name(backend),
         discovery,
         protocol: backend.protocol,
-        tls,
+        tls: tls.map(Box::new),
         sockets,
         load_balancing: variant.load_balancing.clone(),
         upstream: upstream(telemetry, &variant.upstream),

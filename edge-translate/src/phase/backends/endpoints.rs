@@ -188,8 +188,11 @@ fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint>
 }
 
 fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
-    let endpoints = slice_endpoints(reader, port).into_iter();
-    endpoints.map(|(endpoint, _)| endpoint).collect()
+    let found = slice_endpoints(reader, port);
+    // Not collected in place: the list would keep the room of what was found, three times its own.
+    let mut endpoints = Vec::with_capacity(found.len());
+    endpoints.extend(found.into_iter().map(|(endpoint, _)| endpoint));
+    endpoints
 }
 
 /// Endpoints, with what is told of their places.

@@ -4,7 +4,7 @@
 use crate::{
     api::{FromNamespaces, Metadata, ParentReference, Protocol, Text, text::Hostname},
     engine::reader::Reader,
-    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Sym, holder},
+    name::{Ancestor, ContextId, FleetId, Id, ListenerId, RouteId, RouteKind, Sym, holder},
     phase::{
         gateways::gateway::Gateway,
         hostname::{self, Specificity},
@@ -17,7 +17,7 @@ use crate::{
         policies::{attachment::PolicyHolders, custom, effective},
     },
 };
-use edge_ir::RouteTableName;
+use edge_ir::{RouteTableName, Seldom};
 use smallvec::SmallVec;
 use std::{borrow::Cow, sync::Arc};
 
@@ -28,7 +28,7 @@ pub(crate) struct Attachments {
     /// In the order of the route.
     pub(crate) parents: SmallVec<[Parent; 1]>,
     /// ParentRefs that name an object which doesn't exist.
-    pub(crate) lost: Box<[Arc<ParentReference>]>,
+    pub(crate) lost: Seldom<Arc<ParentReference>>,
     /// Those that hold it and its rules; mostly none.
     pub(crate) held: Option<Box<PolicyHolders>>,
     /// Policies over it that only extension services know.
@@ -82,8 +82,8 @@ pub(crate) struct Attachment {
 /// An effective hostname.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AttachedHost {
-    /// Listener and hostname.
-    pub(crate) id: HostId,
+    /// The hostname, `*` for every one.
+    pub(crate) host: Sym,
     /// How specific the hostname in the route is; decides between routes of the same effective hostname.
     pub(crate) own: Specificity,
 }
@@ -364,14 +364,11 @@ fn common_hosts(
         if view.serving == Serving::No || shadowed {
             continue;
         }
-        let id = HostId {
-            listener: view.id,
-            host: reader.sym(effective),
-        };
+        let host = reader.sym(effective);
         let own = own.specificity;
-        match hosts.iter_mut().find(|h: &&mut AttachedHost| h.id == id) {
+        match hosts.iter_mut().find(|h: &&mut AttachedHost| h.host == host) {
             Some(host) => host.own = host.own.max(own),
-            None => hosts.push(AttachedHost { id, own }),
+            None => hosts.push(AttachedHost { host, own }),
         }
     }
     common.then_some(hosts)

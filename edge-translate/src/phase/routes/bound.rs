@@ -10,8 +10,7 @@
 use super::{
     attach::Attachments,
     filters::{merged, needed},
-    load_reports,
-    route_names::RouteNames,
+    load_reports, route_names,
     rules::{
         self, Action, Compiled, Forwarding, RankedMatch, Rewrite, Rule, RuleFinding, Stream, StreamTo, Summary,
         Wording, internal_error,
@@ -34,7 +33,7 @@ use crate::{
 };
 use edge_ir::{
     BackendShare, Destination, FilterKind, Forward, Fraction, HashInput, Mirror, NamedAt, Origins, Route, RouteAction,
-    RouteEffect, RouteFilters, StreamProxy, StreamShare, Timeout,
+    RouteEffect, RouteFilters, RouteName, Seldom, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -73,9 +72,9 @@ pub(crate) struct Binding {
     /// Backends that they send traffic to, mirrors included, sorted.
     pub(crate) backends: SmallVec<[BackendId; 1]>,
     /// Filters that they need on the chains of whoever serves them, sorted.
-    pub(crate) filters: Box<[FilterKey]>,
+    pub(crate) filters: Seldom<FilterKey>,
     /// What is asked of these backends in vain, by rule, sorted; mostly nothing.
-    in_vain: Box<[(Option<Sym>, Futile)]>,
+    in_vain: Seldom<(Option<Sym>, Futile)>,
 }
 
 /// What bound rules do.
@@ -129,14 +128,14 @@ pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
     let mut rules = rules::rules(reader, route)?;
     rules.show(reader, &attachments.custom);
     let contexts = contexts(attachments);
-    let mut names = RouteNames::new(route.kind, &rules.summary.seniority);
+    let names = route_names::beginning(route.kind, &rules.summary.seniority);
     // The last context takes what the others get copies of.
     let copies = std::iter::repeat_n(rules.compiled, contexts.len());
     let findings = &mut rules.summary.findings;
     let bindings = contexts.into_iter().zip(copies);
     let bindings: Bindings = bindings
         .map(|(context, compiled)| {
-            let binding = bind(reader, route.kind, context, compiled, &mut names, findings);
+            let binding = bind(reader, route.kind, context, compiled, &names, findings);
             (context, binding)
         })
         .collect();
@@ -170,7 +169,7 @@ fn bind(
     kind: RouteKind,
     context: ContextId,
     compiled: Compiled,
-    names: &mut RouteNames,
+    names: &Arc<str>,
     findings: &mut Vec<RuleFinding>,
 ) -> Binding {
     let mut binder = Binder {
@@ -301,7 +300,7 @@ impl<'a> Binder<'a, '_> {
         is_whole.then_some(due)
     }
 
-    fn http(&mut self, rules: Vec<Rule>, names: &mut RouteNames) -> Vec<RankedRoute> {
+    fn http(&mut self, rules: Vec<Rule>, names: &Arc<str>) -> Vec<RankedRoute> {
         let mut routes = Vec::with_capacity(rules.iter().map(|rule| rule.matches.len()).sum());
         for (i, rule) in rules.into_iter().enumerate() {
             self.rule(i, rule, names, &mut routes);
@@ -309,7 +308,7 @@ impl<'a> Binder<'a, '_> {
         routes
     }
 
-    fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
+    fn rule(&mut self, i: usize, mut rule: Rule, names: &Arc<str>, routes: &mut Vec<RankedRoute>) {
         self.rule = i;
         let mut due = self.due(rule.name);
         if let Some(due) = &mut due {
@@ -349,8 +348,8 @@ impl<'a> Binder<'a, '_> {
                 let mut add =
                     |part: usize, (portion, effect): &(Option<Fraction>, Arc<RouteEffect>), one: RankedMatch| {
                         let name = match others.is_empty() {
-                            true => names.of(i, index),
-                            false => names.of_part(i, index, part),
+                            true => RouteName::of_match(names, i, index),
+                            false => RouteName::of_part(names, i, index, part),
                         };
                         routes.push(RankedRoute {
                             rank: one.rank,
@@ -451,7 +450,7 @@ impl<'a> Binder<'a, '_> {
         if ways.len() > 1 {
             self.counts_apart(due);
         }
-        let mut mirrors = Vec::with_capacity(rule.mirrors.len());
+        let mut mirrors = Vec::new();
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
             let Some(backend) = settings::in_context(self.reader, copies.backend, due.aside) else {
@@ -465,6 +464,7 @@ impl<'a> Binder<'a, '_> {
                 });
             }
         }
+        let mirrors = Seldom::from(mirrors);
         self.sends(used, due);
         let retry = retry(rule.retry, rule.limits, &due.traffic);
         let timeout = limit(rule.limits, retry.as_deref(), &due.traffic);
@@ -478,7 +478,7 @@ impl<'a> Binder<'a, '_> {
                 timeout: timeout.or_else(unlimited),
                 retry: retry.clone(),
                 path_rewrite: rewrite.path.map(Box::new),
-                host_rewrite: rewrite.host,
+                host_rewrite: rewrite.host.map(Box::new),
                 forwarded_host: rewrite.forwarded_host,
                 mirrors: mirrors.clone(),
                 traffic: traffic.clone(),

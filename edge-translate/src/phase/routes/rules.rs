@@ -146,6 +146,8 @@ impl<'a, 'r> Compilation<'a, 'r> {
         let mut targets = self.targets;
         targets.sort_unstable();
         targets.dedup();
+        let mut wanting = self.wanting;
+        wanting.dedup();
         let n_rules = match &compiled {
             Compiled::Http(rules) => rules.len(),
             Compiled::Stream(_) => 1,
@@ -156,7 +158,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
                 n_rules,
                 targets: targets.into_iter().collect(),
                 findings: self.findings,
-                wanting: self.wanting.into_boxed_slice(),
+                wanting: wanting.into_boxed_slice(),
                 generation: metadata.generation,
             },
             compiled,

@@ -10,6 +10,7 @@ use crate::{
     name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, Id, ListenerId, RouteKind},
     phase::listeners::fleet::Serving,
 };
+use edge_ir::Seldom;
 use smallvec::SmallVec;
 
 /// What a route uses. The lists are sorted.
@@ -20,9 +21,9 @@ pub(crate) struct Uses {
     /// Backends that its rules lead to, with the parents that took the route.
     pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
     /// What the route needs of each listener where requests can reach it; mostly nothing.
-    pub(crate) filters: Vec<(ListenerId, FilterKey)>,
+    pub(crate) filters: Seldom<(ListenerId, FilterKey)>,
     /// What BackendTrafficPolicies ask of its backends in vain; mostly nothing.
-    pub(crate) in_vain: Box<[(Id, InVain)]>,
+    pub(crate) in_vain: Seldom<(Id, InVain)>,
     /// Listeners where it is attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
     /// Whether none of its parents accepts it, for what its rules are.
@@ -73,8 +74,7 @@ pub(super) fn uses(
     let filters = sorted(serving().flat_map(|a| {
         let binding = under(bindings, a.context).into_iter();
         binding.flat_map(move |binding| binding.filters.iter().map(move |filter| (a.listener, *filter)))
-    }))
-    .into_vec();
+    }));
     let in_vain = sorted(serving().flat_map(|a| {
         let binding = under(bindings, a.context);
         binding
@@ -84,7 +84,7 @@ pub(super) fn uses(
     Uses {
         backends,
         ancestors,
-        filters,
+        filters: filters.into_iter().collect(),
         in_vain: in_vain.into_iter().collect(),
         listeners,
         is_refused: kind != RouteKind::Http && every_rule_failed(summary),

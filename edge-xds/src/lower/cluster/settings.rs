@@ -164,7 +164,10 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
         ..Default::default()
     };
     let common = (common != Common::default()).then_some(common);
-    let of_request = cluster.tls.as_ref().filter(|tls| tls.naming == ServerNaming::OfRequest);
+    let of_request = cluster
+        .tls
+        .as_deref()
+        .filter(|tls| tls.naming == ServerNaming::OfRequest);
     let explicit = |config| {
         UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
             protocol_config: Some(config),
@@ -213,7 +216,7 @@ fn offers_http2(cluster: &Cluster) -> bool {
         |tls: &UpstreamTls| tls.inside == Inside::Agreed || tls.alpn.iter().any(|protocol| &**protocol == "h2");
     let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(is_told);
     let mut sockets = cluster.sockets.iter();
-    offers(cluster.tls.as_ref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
+    offers(cluster.tls.as_deref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
 }
 
 fn lower_http1(settings: Http1Upstream) -> Http1ProtocolOptions {

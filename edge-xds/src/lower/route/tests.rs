@@ -2,7 +2,7 @@ use super::*;
 use crate::sample;
 use edge_ir::{
     Cors, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort,
-    RegexRewrite, RouteEffect, RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
+    RegexRewrite, RouteEffect, RouteFilter, RouteMatch, Seldom, ValueMatch, ValueMatcher,
 };
 use prost::Message;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn to(destination: Destination) -> Forward {
         path_rewrite: None,
         host_rewrite: None,
         forwarded_host: Default::default(),
-        mirrors: Vec::new(),
+        mirrors: Seldom::default(),
         traffic: None,
     }
 }
@@ -61,11 +61,11 @@ fn full_route() -> Route {
         host_rewrite: host.map(Into::into),
         filters: Arc::new([cors("")]),
     };
-    let mut action = to(Destination::Weighted {
+    let mut action = to(Destination::Weighted(Box::new(Shares {
         shares: vec![share("c", None), share("d", Some("d.example"))],
         invalid_weight: 7,
         unresolved: Unresolved::Error,
-    });
+    })));
     action.timeout = Some(Timeout(1500));
     action.retry = Some(Arc::new(RetryPolicy {
         retries: 2,
@@ -80,7 +80,8 @@ fn full_route() -> Route {
     action.mirrors = vec![Mirror {
         cluster: "m".into(),
         fraction: Fraction(5),
-    }];
+    }]
+    .into();
     let value = |name: &str, value: ValueMatcher| ValueMatch {
         name: name.into(),
         value,
@@ -137,7 +138,7 @@ fn routes_are_written_as_generated_types_write_them() {
         substitution: r"\1".into(),
     };
     let to_host = |host_rewrite| Forward {
-        host_rewrite: Some(host_rewrite),
+        host_rewrite: Some(Box::new(host_rewrite)),
         forwarded_host: ForwardedHost::Untold,
         ..to(Destination::Cluster("c".into()))
     };
@@ -156,14 +157,14 @@ fn routes_are_written_as_generated_types_write_them() {
         acting(Action::Forward(to_host(HostRewrite::Header("x-host".into())))),
         acting(Action::Forward(to_host(HostRewrite::Endpoint))),
         acting(Action::Forward(to_host(HostRewrite::Path(Arc::new(rewrite.clone()))))),
-        acting(Action::Redirect(redirect.clone())),
+        acting(Action::Redirect(Box::new(redirect.clone()))),
         acting(respond(None)),
         acting(respond(Some("gone".into()))),
         acting(respond(Some(ResponseBody::Format("at %START_TIME%".into())))),
         edited(&|r| r.matches.path = PathMatch::Any),
         edited(&|r| r.matches.path = PathMatch::Exact("/".into())),
         edited(&|r| r.matches.path = PathMatch::Regex("/a+".into())),
-        edited(&|r| r.name = "n".repeat(20_000).into()),
+        edited(&|r| r.name = "n".repeat(20_000).as_str().into()),
     ] {
         let bytes = encoded(&route);
         let generated = pb::Route::decode(&*bytes).unwrap();

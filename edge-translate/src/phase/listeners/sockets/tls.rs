@@ -133,6 +133,6 @@ fn names_of(reader: &Reader<'_>, route: RouteId, listener: &SocketListener) -> V
         .attached()
         .filter(|a| a.listener == listener.id)
         .flat_map(|a| &a.hosts)
-        .map(|host| (reader.text(host.id.host), host.own))
+        .map(|host| (reader.text(host.host), host.own))
         .collect()
 }

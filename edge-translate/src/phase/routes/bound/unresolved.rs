@@ -3,7 +3,7 @@
 
 use super::Due;
 use crate::name::RouteKind;
-use edge_ir::{Destination, DirectResponse, Forward, ForwardedHost, RouteAction, Unresolved};
+use edge_ir::{Destination, DirectResponse, Forward, ForwardedHost, RouteAction, Seldom, Shares, Unresolved};
 use std::sync::Arc;
 
 /// How requests of a route are answered.
@@ -30,17 +30,17 @@ pub(super) fn nowhere(due: &Due<'_>, unresolved: Unresolved) -> RouteAction {
         return answered(unresolved);
     };
     RouteAction::Forward(Forward {
-        destination: Destination::Weighted {
+        destination: Destination::Weighted(Box::new(Shares {
             shares: Vec::new(),
             invalid_weight: 1,
             unresolved,
-        },
+        })),
         timeout: None,
         retry: None,
         path_rewrite: None,
         host_rewrite: None,
         forwarded_host: ForwardedHost::default(),
-        mirrors: Vec::new(),
+        mirrors: Seldom::default(),
         traffic: Some(Arc::clone(traffic)),
     })
 }

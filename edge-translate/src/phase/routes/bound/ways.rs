@@ -1,7 +1,7 @@
 //! The ways that requests of a rule go: nearly always one, to all of its backends by their weights.
 
 use crate::phase::routes::rules::Rewrite;
-use edge_ir::{BackendShare, Destination, Fraction, HostRewrite, Unresolved};
+use edge_ir::{BackendShare, Destination, Fraction, HostRewrite, Shares, Unresolved};
 use smallvec::{SmallVec, smallvec};
 
 /// What becomes of requests by parts of them, of which all but the last say how far they go
@@ -73,11 +73,11 @@ fn destination(
     Some(match shares.as_slice() {
         [] => return None,
         [one] if invalid_weight == 0 && plain(one) => Destination::Cluster(one.cluster.clone()),
-        _ => Destination::Weighted {
+        _ => Destination::Weighted(Box::new(Shares {
             shares: shares.into_vec(),
             invalid_weight,
             unresolved,
-        },
+        })),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Compilation, RankedMatch, Wording, admissible};
 use crate::api::{CorsFilter, Text};
-use edge_ir::{Cors, RouteMatch, ValueMatch, ValueMatcher};
+use edge_ir::{Cors, RouteMatch, Seldom, ValueMatch, ValueMatcher};
 
 /// The method of a preflight.
 const OPTIONS: &str = "OPTIONS";
@@ -46,7 +46,7 @@ pub(super) fn preflights(matches: &[RankedMatch]) -> Vec<RankedMatch> {
             ]
             .into(),
             query: one.matches.query.clone(),
-            cookies: Box::default(),
+            cookies: Seldom::default(),
         };
         Some(RankedMatch {
             index: one.index,

@@ -21,7 +21,7 @@ use edge_ir::{
 pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &mut Filters) -> Action {
     let mut shares = shares(c, rule);
     if let Some(redirect) = filters.redirect.take() {
-        return Action::Answer(RouteAction::Redirect(redirect));
+        return Action::Answer(RouteAction::Redirect(Box::new(redirect)));
     }
     if let Some((answer, headers)) = filters.answer.take() {
         filter::merge(&mut filters.response_headers, headers);

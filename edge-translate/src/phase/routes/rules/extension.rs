@@ -20,7 +20,7 @@ use crate::{
 };
 use edge_ir::{
     DirectResponse, FilterEffect, FilterKind, ForwardedHost, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
-    RegexRewrite, RouteFilter, ValueMatch,
+    RegexRewrite, RouteFilter, Seldom, ValueMatch,
 };
 use std::sync::Arc;
 
@@ -267,7 +267,7 @@ fn has_conditions(filter: &HttpRouteFilter) -> bool {
 
 /// Conditions on cookies, a list for each match of the filter that has any: one without says nothing, and must not open
 /// what the others are for. All are judged, so that whatever is wrong is told.
-fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<Box<[ValueMatch]>>, Unknown> {
+fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<Seldom<ValueMatch>>, Unknown> {
     let mut one = |cookie: &CookieMatch| {
         c.admit("cookie name", &cookie.name, admissible::field_name(&cookie.name))?;
         let value = value(c, &cookie.r#type, &cookie.value)?;

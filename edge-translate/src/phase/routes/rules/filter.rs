@@ -14,7 +14,7 @@ use crate::{
 };
 use edge_ir::{
     Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdits, HostRewrite, PathRewrite, Redirect,
-    RedirectPort, ValueMatch,
+    RedirectPort, Seldom, ValueMatch,
 };
 use std::{net::IpAddr, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(super) struct Filters {
     /// Tells what resolves hosts of a rewrite.
     pub(super) resolved: Option<edge_ir::RouteFilter>,
     /// Conditions on cookies of which one list must hold, unless one of them can't be told.
-    pub(super) cookies: Option<Result<Vec<Box<[ValueMatch]>>, Unknown>>,
+    pub(super) cookies: Option<Result<Vec<Seldom<ValueMatch>>, Unknown>>,
     /// What extension services are shown.
     pub(super) custom: CustomObjects,
     /// A urlRewrite of the route itself exists.

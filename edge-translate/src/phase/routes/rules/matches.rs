@@ -5,7 +5,7 @@ use crate::{
     api::{HttpMethod, HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
     phase::precedence::Rank,
 };
-use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
+use edge_ir::{PathMatch, RouteMatch, Seldom, ValueMatch, ValueMatcher};
 
 impl HostRule for HttpRouteRule {
     fn parts(&self) -> RuleParts<'_> {
@@ -76,12 +76,12 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
         method,
         headers,
         query: query.into(),
-        cookies: Box::default(),
+        cookies: Seldom::default(),
     })
 }
 
 /// The matches of a rule that asks for cookies besides: each with each list of these.
-pub(super) fn with_cookies(lists: &[Box<[ValueMatch]>], matches: Vec<RankedMatch>) -> Vec<RankedMatch> {
+pub(super) fn with_cookies(lists: &[Seldom<ValueMatch>], matches: Vec<RankedMatch>) -> Vec<RankedMatch> {
     let mut all = Vec::with_capacity(matches.len() * lists.len());
     for written in matches {
         all.extend(lists.iter().enumerate().map(|(i, cookies)| RankedMatch {
@@ -106,7 +106,7 @@ pub(super) fn one_of(known: &[&str]) -> String {
 pub(super) fn headers<'a>(
     c: &mut Compilation<'_, '_>,
     all: impl ExactSizeIterator<Item = (&'a MatchType, &'a str, &'a str)>,
-) -> Option<Box<[ValueMatch]>> {
+) -> Option<Seldom<ValueMatch>> {
     let mut headers: Vec<ValueMatch> = Vec::with_capacity(all.len());
     for (kind, name, text) in all {
         c.admit("header name", name, admissible::field_name(name))?;

@@ -10,7 +10,7 @@ use crate::{
     api::{GrpcMethodMatch, GrpcRouteMatch, HttpMethod, HttpPathMatch, HttpRouteMatch, MatchType, PathMatchType},
     phase::precedence::Rank,
 };
-use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
+use edge_ir::{PathMatch, RouteMatch, Seldom, ValueMatch, ValueMatcher};
 
 /// A condition on a header or query parameter.
 struct Condition<'a> {
@@ -52,7 +52,7 @@ pub(super) fn request(index: usize, one: &HttpRouteMatch) -> RankedMatch {
         method: one.method.as_ref().map(|m| m.as_str().into()),
         headers: headers.iter().map(value_match).collect(),
         query: query.iter().map(value_match).collect(),
-        cookies: Box::default(),
+        cookies: Seldom::default(),
     };
     let known = |method: &&HttpMethod| !matches!(method, HttpMethod::Other(_));
     let matches = RouteMatch {
@@ -60,7 +60,7 @@ pub(super) fn request(index: usize, one: &HttpRouteMatch) -> RankedMatch {
         method: one.method.as_ref().filter(known).map(|m| m.as_str().into()),
         headers: sound(&headers),
         query: sound(&query),
-        cookies: Box::default(),
+        cookies: Seldom::default(),
     };
     RankedMatch {
         index,
@@ -113,7 +113,7 @@ fn value_match(condition: &Condition<'_>) -> ValueMatch {
 }
 
 /// Those conditions that can be kept.
-fn sound(all: &[Condition<'_>]) -> Box<[ValueMatch]> {
+fn sound(all: &[Condition<'_>]) -> Seldom<ValueMatch> {
     let is_sound = |condition: &&Condition<'_>| {
         admissible::field_name(&condition.name).is_ok()
             && match condition.kind {
