@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use edge_ir::Seldom;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Text;
@@ -82,10 +83,10 @@ pub struct HttpRouteMatch {
     pub path: HttpPathMatch,
     /// On headers.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub headers: Box<[HttpHeaderMatch]>,
+    pub headers: Seldom<HttpHeaderMatch>,
     /// On query parameters.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub query_params: Box<[HttpQueryParamMatch]>,
+    pub query_params: Seldom<HttpQueryParamMatch>,
     /// On the method.
     #[serde(default, skip_serializing_if = "is_default")]
     pub method: Option<HttpMethod>,
@@ -169,7 +170,7 @@ backend_ref! {
         pub weight: u32,
         /// Filters for this backend only (HTTPRoute and GRPCRoute).
         #[serde(default, skip_serializing_if = "is_default")]
-        pub filters: Box<[RouteFilter]>,
+        pub filters: Seldom<RouteFilter>,
     }
 }
 
@@ -302,8 +303,8 @@ impl Default for HttpRouteMatch {
     fn default() -> Self {
         Self {
             path: match_everything(),
-            headers: Box::default(),
-            query_params: Box::default(),
+            headers: Seldom::default(),
+            query_params: Seldom::default(),
             method: None,
         }
     }

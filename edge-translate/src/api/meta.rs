@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use edge_ir::Seldom;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub struct Metadata {
     pub creation_timestamp: Option<Timestamp>,
     /// What was written and this version doesn't honour, as sentences; filled in while loading.
     #[serde(skip)]
-    pub unsupported: Box<[Text]>,
+    pub unsupported: Seldom<Text>,
 }
 
 /// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so

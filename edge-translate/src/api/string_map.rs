@@ -1,13 +1,14 @@
 //! Strings by name: labels, annotations, data.
 
 use crate::api::Text;
+use edge_ir::Seldom;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
 
-/// Strings by name, in order of name. Nearly every object has such maps, and nearly all of them have a few entries:
+/// Strings by name, in order of name. Every object has such maps, and nearly all of them have a few entries or none:
 /// they stand in one row, which is a tenth of a tree's first node.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StringMap(Box<[(Text, Text)]>);
+pub struct StringMap(Seldom<(Text, Text)>);
 
 impl StringMap {
     /// An empty map.

@@ -29,7 +29,7 @@ macro_rules! open_enum {
                 $variant,
             )+
             /// A value the specification doesn't name; validation reports it.
-            Other(Box<str>),
+            Other(crate::api::Text),
         }
 
         impl $name {

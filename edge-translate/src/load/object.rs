@@ -10,6 +10,7 @@ use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::{self, loses_a_condition};
 use crate::load::node::{Data, Entry, Node};
 use crate::load::{About, Fault, Foreign, Severity, identity, targets, unsupported};
+use edge_ir::Seldom;
 use serde::Deserialize as _;
 
 /// Something to report about a place, before lines are counted.
@@ -358,7 +359,7 @@ fn unknown_field(kind: Kind, path: &str, unknown: Unknown) -> (Severity, String)
 }
 
 /// What of an object this version doesn't honour, for its status.
-fn unsupported_fields(odd: &[Odd]) -> Box<[Text]> {
+fn unsupported_fields(odd: &[Odd]) -> Seldom<Text> {
     let texts = odd.iter().filter_map(|odd| match odd.what {
         What::Unsupported(instead) => Some(unsupported::field(&odd.path, instead).into()),
         _ => None,
