@@ -60,6 +60,7 @@ mod name;
 mod once;
 mod own_host;
 mod phase;
+mod place;
 mod settings;
 pub mod status;
 mod translation;

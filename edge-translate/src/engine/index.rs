@@ -87,7 +87,14 @@ pub(crate) enum CountChange {
 
 /// What there is for each of many, each with the number of its reasons.
 #[derive(Debug)]
-pub(crate) struct Counts<K, V>(FxHashMap<K, FxHashMap<V, u32>>);
+pub(crate) struct Counts<K, V>(FxHashMap<K, Counted<V>>);
+
+/// What there is for one of them: nearly always one.
+#[derive(Debug)]
+enum Counted<V> {
+    One(V, u32),
+    Many(Box<FxHashMap<V, u32>>),
+}
 
 impl<K, V> Default for Counts<K, V> {
     fn default() -> Self {
@@ -98,7 +105,13 @@ impl<K, V> Default for Counts<K, V> {
 impl<K: Copy + Eq + Hash, V: Copy + Eq + Hash> Counts<K, V> {
     /// What there is for one, in no order.
     pub(crate) fn of(&self, key: K) -> impl Iterator<Item = V> {
-        self.0.get(&key).into_iter().flat_map(FxHashMap::keys).copied()
+        let (one, many) = match self.0.get(&key) {
+            Some(Counted::One(value, _)) => (Some(*value), None),
+            Some(Counted::Many(counts)) => (None, Some(counts)),
+            None => (None, None),
+        };
+        let many = many.into_iter().flat_map(|counts| counts.keys().copied());
+        one.into_iter().chain(many)
     }
 
     /// Moves from what was for a reason to what is, both sorted; says for whom there is more or less than before.
@@ -113,22 +126,70 @@ impl<K: Copy + Eq + Hash, V: Copy + Eq + Hash> Counts<K, V> {
             }
         }
         for (key, value) in now.iter().filter(|one| was.binary_search(one).is_err()) {
-            if up(self.0.entry(*key).or_default(), *value) == CountChange::Appeared {
+            if self.add((*key, *value)) == CountChange::Appeared {
                 turned.push(*key);
             }
         }
         turned
     }
 
+    fn add(&mut self, (key, value): (K, V)) -> CountChange {
+        match self.0.get_mut(&key) {
+            Some(counted) => counted.add(value),
+            None => {
+                self.0.insert(key, Counted::One(value, 1));
+                CountChange::Appeared
+            }
+        }
+    }
+
     fn remove(&mut self, (key, value): (K, V)) -> CountChange {
-        let Some(counts) = self.0.get_mut(&key) else {
+        let Some(counted) = self.0.get_mut(&key) else {
             return CountChange::Stayed;
         };
-        let change = down(counts, value);
-        if counts.is_empty() {
+        let change = counted.remove(value);
+        if counted.is_empty() {
             self.0.remove(&key);
         }
         change
+    }
+}
+
+impl<V: Copy + Eq + Hash> Counted<V> {
+    fn add(&mut self, value: V) -> CountChange {
+        match self {
+            Self::One(known, count) if *known == value => {
+                *count += 1;
+                CountChange::Stayed
+            }
+            Self::One(known, count) => {
+                let both = [(*known, *count), (value, 1)];
+                *self = Self::Many(Box::new(both.into_iter().collect()));
+                CountChange::Appeared
+            }
+            Self::Many(counts) => up(counts, value),
+        }
+    }
+
+    fn remove(&mut self, value: V) -> CountChange {
+        match self {
+            Self::One(known, count) if *known == value => {
+                *count -= 1;
+                match *count {
+                    0 => CountChange::Vanished,
+                    _ => CountChange::Stayed,
+                }
+            }
+            Self::One(..) => CountChange::Stayed,
+            Self::Many(counts) => down(counts, value),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::One(_, count) => *count == 0,
+            Self::Many(counts) => counts.is_empty(),
+        }
     }
 }
 

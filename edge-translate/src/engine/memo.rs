@@ -11,17 +11,23 @@
 //! staleness, so units are given [`Reads`] and never the world (the property tests compare with a fresh translation).
 //! Only what wakes a unit whenever it changes needs no record: see `unit::Subject`.
 
+use crate::place::{Place, hash_of, spread};
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
+use ids::NodeIds;
 use smallvec::SmallVec;
-use std::{
-    cell::RefCell,
-    hash::{BuildHasher, Hash},
-};
+use std::{cell::RefCell, hash::Hash};
+
+mod ids;
 
 /// A place in the table.
 pub(crate) type NodeId = u32;
-type NodeIds = SmallVec<[NodeId; 4]>;
+/// What a unit reads.
+type NodeReads = NodeIds<5>;
+/// Who reads a node.
+type NodeReaders = NodeIds<3>;
+
+/// Room for so many due units of a stage stays.
+const DUE_AT_LEAST: usize = 64;
 
 /// A key of the table: copied freely, and it knows whose turn it is.
 pub(crate) trait MemoKey: Copy + Eq + Hash {
@@ -58,9 +64,9 @@ impl Role {
 struct Node<K, V> {
     key: K,
     value: Option<V>,
-    reads: NodeIds,
+    reads: NodeReads,
     /// Who reads this. May hold readers that no longer do: see [`Memo::live_readers`].
-    readers: NodeIds,
+    readers: NodeReaders,
     n_readers: u32,
     state: State,
 }
@@ -79,7 +85,7 @@ enum State {
 pub(crate) struct Memo<K, V> {
     /// Where the node of a key is. Keys stay in their nodes, which whoever looks for them touches anyway: without them
     /// the index of fifty thousand nodes fits into the cache of a core.
-    index: HashTable<IndexEntry>,
+    index: HashTable<Place>,
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
@@ -88,27 +94,6 @@ pub(crate) struct Memo<K, V> {
     unread: Vec<NodeId>,
     /// Followed keys that came or went.
     turned: Vec<K>,
-}
-
-/// A node's place, and the hash of its key, by which most other nodes are told apart without looking at them.
-struct IndexEntry {
-    hash: u32,
-    id: NodeId,
-}
-
-impl IndexEntry {
-    /// The hash as the index wants it: it takes bits from both ends.
-    fn hash(&self) -> u64 {
-        spread(self.hash)
-    }
-}
-
-fn hash_of(key: &impl Hash) -> u32 {
-    FxBuildHasher.hash_one(key) as u32
-}
-
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// What a unit is given to read through.
@@ -179,7 +164,7 @@ pub(crate) enum Given<V> {
 pub(crate) struct Ran<K, V> {
     given: Given<V>,
     /// What has a node, sorted, each once.
-    known: NodeIds,
+    known: NodeReads,
     /// What nobody asked for before.
     new: Vec<K>,
 }
@@ -242,8 +227,8 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     fn find(&self, key: &K) -> Option<NodeId> {
         let hash = hash_of(key);
-        let is_it = |place: &IndexEntry| place.hash == hash && self.node(place.id).is_some_and(|n| n.key == *key);
-        self.index.find(spread(hash), is_it).map(|place| place.id)
+        let is_it = |place: &Place| place.hash == hash && self.node(place.number).is_some_and(|n| n.key == *key);
+        self.index.find(spread(hash), is_it).map(|place| place.number)
     }
 
     /// Whether a key has a node: somebody reads it, or it is a unit that lives.
@@ -266,18 +251,17 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         let node = Node {
             key,
             value: None,
-            reads: NodeIds::new(),
-            readers: NodeIds::new(),
+            reads: NodeReads::new(),
+            readers: NodeReaders::new(),
             n_readers: 0,
             state: State::Input,
         };
-        let place = IndexEntry {
+        let place = Place {
             hash: hash_of(&key),
-            id: self.slot(node),
+            number: self.slot(node),
         };
-        let id = place.id;
-        self.index.insert_unique(place.hash(), place, IndexEntry::hash);
-        id
+        self.index.insert_unique(place.spread(), place, Place::spread);
+        place.number
     }
 
     /// Puts a node into a free place. Places beyond the end went when the table was cut.
@@ -320,7 +304,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             return;
         }
         let readers = self.live_readers(id);
-        for reader in &readers {
+        for reader in readers.iter() {
             self.want_id(*reader);
         }
         if let Some(node) = self.node_mut(id) {
@@ -330,15 +314,13 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     /// Takes the list of readers out, cleaned of those that stopped reading. Cleaning waits until the list is needed
     /// or has doubled, because taking one of 10,000 routes out of its Gateway's list at once would cost 10,000 steps.
-    fn live_readers(&mut self, id: NodeId) -> NodeIds {
-        let mut readers = self
-            .node_mut(id)
-            .map(|n| std::mem::take(&mut n.readers))
-            .unwrap_or_default();
+    fn live_readers(&mut self, id: NodeId) -> NodeReaders {
+        let readers = self.node_mut(id).map(|n| std::mem::take(&mut n.readers));
+        let mut readers: SmallVec<[NodeId; 16]> = SmallVec::from_slice(&readers.unwrap_or_default());
         readers.sort_unstable();
         readers.dedup();
         readers.retain(|reader| self.node(*reader).is_some_and(|n| n.reads.contains(&id)));
-        readers
+        NodeReaders::from(&*readers)
     }
 
     /// The next due unit of a stage, with its place in the table.
@@ -385,7 +367,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         );
         known.sort_unstable();
         known.dedup();
-        let known = NodeIds::from_slice(&known);
+        let known = NodeReads::from(&*known);
         Ran { given, known, new }
     }
 
@@ -393,7 +375,11 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     pub(crate) fn take_in(&mut self, id: NodeId, ran: Ran<K, V>) -> Outcome<V> {
         let Ran { given, known, new } = ran;
         let gone = matches!(given, Given::Gone);
-        let reads = if gone { NodeIds::new() } else { self.ids_of(known, new) };
+        let reads = if gone {
+            NodeReads::new()
+        } else {
+            self.ids_of(known, new)
+        };
         self.link(id, reads);
         let Some(node) = self.node_mut(id) else {
             return Outcome::Same;
@@ -421,7 +407,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         known.iter().all(|read| after(*read) < stage) && new.iter().all(|key| key.role().settled_after() < stage)
     }
 
-    fn ids_of(&mut self, known: NodeIds, new: Vec<K>) -> NodeIds {
+    fn ids_of(&mut self, known: NodeReads, new: Vec<K>) -> NodeReads {
         if new.is_empty() {
             return known;
         }
@@ -429,11 +415,11 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         ids.extend(new.into_iter().map(|key| self.id(key)));
         ids.sort_unstable();
         ids.dedup();
-        NodeIds::from_slice(&ids)
+        NodeReads::from(&*ids)
     }
 
     /// Makes `reads` what the unit reads from now on.
-    fn link(&mut self, id: NodeId, reads: NodeIds) {
+    fn link(&mut self, id: NodeId, reads: NodeReads) {
         let Some(node) = self.node_mut(id) else { return };
         if node.reads == reads {
             return;
@@ -460,12 +446,17 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             let readers = self.live_readers(id);
             if let Some(node) = self.node_mut(id) {
                 node.readers = readers;
-                node.readers.shrink_to_fit();
             }
         }
         if self.node(id).is_some_and(|node| node.n_readers == 0) {
             self.unread.push(id);
         }
+    }
+
+    /// A stage is over: nobody keeps the room for all units of a world, which an edit doesn't need.
+    pub(crate) fn end_stage(&mut self, stage: usize) {
+        self.due[stage].shrink_to(DUE_AT_LEAST);
+        self.forget_unread();
     }
 
     /// Forgets what nobody reads any more.
@@ -485,7 +476,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             self.turned.push(key);
         }
         let hash = spread(hash_of(&key));
-        if let Ok(place) = self.index.find_entry(hash, |place| place.id == id) {
+        if let Ok(place) = self.index.find_entry(hash, |place| place.number == id) {
             place.remove();
         }
         self.nodes[id as usize] = None;
@@ -499,7 +490,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             self.free.retain(|id| *id < end);
             self.free.shrink_to_fit();
             self.nodes.shrink_to_fit();
-            self.index.shrink_to_fit(IndexEntry::hash);
+            self.index.shrink_to_fit(Place::spread);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Translator {
                 self.take_in(id, key, told);
             }
         }
-        self.memo.forget_unread();
+        self.memo.end_stage(stage);
         self.world.settle();
     }
 

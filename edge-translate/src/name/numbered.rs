@@ -4,7 +4,8 @@
 //! lock; what is new stands behind one until [`Numbered::settle`], when nobody else has the table. So which number a
 //! new value gets is a matter of who comes first, and never decides anything that can be seen.
 
-use rustc_hash::FxHashMap;
+use crate::place::{Place, hash_of, spread};
+use hashbrown::HashTable;
 use std::{
     hash::Hash,
     ops::Deref,
@@ -52,15 +53,28 @@ impl<T: ?Sized> Deref for TableRef<'_, T> {
 #[derive(Debug)]
 struct Numbers<T: ?Sized> {
     values: Vec<Arc<T>>,
-    numbers: FxHashMap<Arc<T>, u32>,
+    places: HashTable<Place>,
 }
 
 impl<T: ?Sized> Numbers<T> {
     fn of(values: Vec<Arc<T>>) -> Self {
         Self {
             values,
-            numbers: FxHashMap::default(),
+            places: HashTable::new(),
         }
+    }
+
+    fn add(&mut self, value: Arc<T>, place: Place) {
+        self.values.push(value);
+        self.places.insert_unique(place.spread(), place, Place::spread);
+    }
+}
+
+impl<T: ?Sized + Eq> Numbers<T> {
+    /// The number of a value with this hash; the first of these has that number.
+    fn find(&self, first: usize, hash: u32, value: &T) -> Option<u32> {
+        let is_it = |place: &Place| place.hash == hash && *self.values[place.number as usize - first] == *value;
+        self.places.find(spread(hash), is_it).map(|place| place.number)
     }
 }
 
@@ -124,18 +138,17 @@ impl<T: ?Sized + Eq + Hash> Numbered<T> {
         if self.is_first(value) {
             return 0;
         }
-        if let Some(number) = self.settled.numbers.get(value) {
-            return *number;
+        let hash = hash_of(value);
+        if let Some(number) = self.settled.find(0, hash, value) {
+            return number;
         }
+        let first = self.settled.values.len();
         let mut fresh = self.fresh();
-        if let Some(number) = fresh.numbers.get(value) {
-            return *number;
+        if let Some(number) = fresh.find(first, hash, value) {
+            return number;
         }
-        let number = self.settled.values.len() + fresh.values.len();
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let value = shared();
-        fresh.values.push(Arc::clone(&value));
-        fresh.numbers.insert(value, number);
+        let number = u32::try_from(first + fresh.values.len()).unwrap_or(u32::MAX);
+        fresh.add(shared(), Place { hash, number });
         number
     }
 
@@ -150,28 +163,28 @@ impl<T: ?Sized + Eq + Hash> Numbered<T> {
         if self.is_first(value) {
             return 0;
         }
-        let Numbers { values, numbers } = &mut self.settled;
-        if let Some(number) = numbers.get(value) {
-            return *number;
+        let hash = hash_of(value);
+        if let Some(number) = self.settled.find(0, hash, value) {
+            return number;
         }
-        let number = u32::try_from(values.len()).unwrap_or(u32::MAX);
-        let value = shared();
-        values.push(Arc::clone(&value));
-        numbers.insert(value, number);
+        let number = u32::try_from(self.settled.values.len()).unwrap_or(u32::MAX);
+        self.settled.add(shared(), Place { hash, number });
         number
     }
 
-    /// Moves what is new to where no lock is needed.
+    /// Moves what is new to where no lock is needed, and keeps none of the room that it took.
     pub(super) fn settle(&mut self) {
         let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
         if fresh.values.is_empty() {
             return;
         }
-        self.settled.values.append(&mut fresh.values);
-        if self.settled.numbers.is_empty() {
-            std::mem::swap(&mut self.settled.numbers, &mut fresh.numbers);
+        let Numbers { values, places } = std::mem::replace(fresh, Numbers::of(Vec::new()));
+        self.settled.values.extend(values);
+        let settled = &mut self.settled.places;
+        settled.reserve(places.len(), Place::spread);
+        for place in places {
+            settled.insert_unique(place.spread(), place, Place::spread);
         }
-        self.settled.numbers.extend(fresh.numbers.drain());
     }
 }
 
@@ -182,8 +195,8 @@ impl<T: Eq + Hash> Numbered<T> {
             return 0;
         }
         // Not `number_of`: what is new is moved into its place, and made without a copy.
-        if let Some(number) = self.settled.numbers.get(&value) {
-            return *number;
+        if let Some(number) = self.settled.find(0, hash_of(&value), &value) {
+            return number;
         }
         let value = Arc::new(value);
         self.number_of(&value, || Arc::clone(&value))

@@ -54,12 +54,13 @@ impl<K: Eq + Hash, V: Clone> Table<K, V> {
         self.fresh(&key).entry(key).or_insert(made).clone()
     }
 
-    /// Moves what is new to where no lock is needed.
+    /// Moves what is new to where no lock is needed. The room that it took isn't kept: of a whole world that is much,
+    /// and never needed again.
     pub(crate) fn settle(&mut self) {
         for part in &mut self.fresh {
             let part = part.get_mut().unwrap_or_else(PoisonError::into_inner);
             if !part.is_empty() {
-                self.settled.extend(part.drain());
+                self.settled.extend(std::mem::take(part));
             }
         }
     }
