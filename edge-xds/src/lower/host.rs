@@ -121,7 +121,7 @@ impl Encoder {
         let mut len = 0;
         draft.put_message(TABLE_HOSTS, |draft| {
             let begin = draft.bytes.len();
-            put_head(&mut draft.bytes, host, &suffix);
+            put_head(draft, sharing, host, &suffix);
             for route in &host.routes {
                 let start = draft.bytes.len();
                 let before = reusable.and_then(|before| before.route(*known.get(&Arc::as_ptr(route))?));
@@ -160,7 +160,8 @@ fn is_alike(a: &VirtualHost, b: &VirtualHost) -> bool {
 }
 
 /// Writes everything of a host but its routes.
-fn put_head(out: &mut Vec<u8>, host: &VirtualHost, suffix: &str) {
+fn put_head(draft: &mut Draft, sharing: &mut Sharing, host: &VirtualHost, suffix: &str) {
+    let out = &mut draft.bytes;
     put_str(out, HOST_NAME, &host.name);
     put_str(out, HOST_DOMAINS, &host.domain);
     if host.stats == HostStats::Own {
@@ -168,7 +169,11 @@ fn put_head(out: &mut Vec<u8>, host: &VirtualHost, suffix: &str) {
             out.extend(all_requests(suffix).encode_to_vec())
         });
     }
-    put_metadata(out, HOST_METADATA, &host.origins);
+    let put = |out: &mut Vec<u8>| put_metadata(out, HOST_METADATA, &host.origins);
+    match sharing.origins(&host.origins, put) {
+        Some(shared) => draft.put_shared(&shared),
+        None => put(out),
+    }
 }
 
 /// A host of more than 4 GiB can't be sent; an offset that is out of range is not copied from.

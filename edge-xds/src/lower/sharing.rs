@@ -1,6 +1,6 @@
-//! Bytes that many routes have in common: what filters do for them, one by one and together, and when they are tried
-//! again, which is the same for all routes under a policy. It is encoded once, and stands once in memory for all pieces
-//! that it is a part of.
+//! Bytes that many routes or hosts have in common: what filters do for routes, one by one and together, and when they are
+//! tried again, which is the same for all routes under a policy; and where hosts came from, all those of a listener. It
+//! is encoded once, and stands once in memory for all pieces that it is a part of.
 //!
 //! What is shared is told by its allocation in the IR. What comes out doesn't depend on it: a piece has the same bytes
 //! whether it shares them or not.
@@ -9,7 +9,7 @@ use crate::{
     snapshot::{Piece, SharedBytes},
     wire::put_message,
 };
-use edge_ir::{FilterEffect, RetryPolicy, RouteFilters};
+use edge_ir::{FilterEffect, Origins, RetryPolicy, RouteFilters};
 use rustc_hash::FxHashMap;
 use std::{
     mem::{Discriminant, discriminant},
@@ -24,6 +24,7 @@ pub(super) struct Sharing {
     /// By its kind too: what is empty may have one address whatever it is.
     effects: FxHashMap<(Discriminant<FilterEffect>, usize), (FilterEffect, SharedBytes)>,
     retries: FxHashMap<usize, (Arc<RetryPolicy>, SharedBytes)>,
+    origins: FxHashMap<usize, (Origins, SharedBytes)>,
     /// How many there may be before those are looked for that nobody uses any more.
     bound: usize,
 }
@@ -69,17 +70,28 @@ impl Sharing {
         })
     }
 
+    /// Where hosts came from; none if nobody shares it.
+    pub(super) fn origins(&mut self, origins: &Origins, encode: impl FnOnce(&mut Vec<u8>)) -> Option<SharedBytes> {
+        (Arc::strong_count(origins) > 1).then(|| {
+            let key = Arc::as_ptr(origins).addr();
+            let new = || (Origins::clone(origins), encoded(encode));
+            SharedBytes::clone(&self.origins.entry(key).or_insert_with(new).1)
+        })
+    }
+
     /// Knows what another knows too.
     pub(super) fn learn(&mut self, other: Self) {
         let Self {
             filters,
             effects,
             retries,
+            origins,
             bound: _,
         } = other;
         self.filters.extend(filters);
         self.effects.extend(effects);
         self.retries.extend(retries);
+        self.origins.extend(origins);
     }
 
     /// Forgets what nobody else has any more. It is looked for when there is twice as much as was left the last time,
@@ -89,12 +101,13 @@ impl Sharing {
             self.filters.retain(|_, (filters, _)| Arc::strong_count(filters) > 1);
             self.effects.retain(|_, (effect, _)| effect.shared().is_some());
             self.retries.retain(|_, (retry, _)| Arc::strong_count(retry) > 1);
+            self.origins.retain(|_, (origins, _)| Arc::strong_count(origins) > 1);
             self.bound = 64 + 2 * self.len();
         }
     }
 
     fn len(&self) -> usize {
-        self.filters.len() + self.effects.len() + self.retries.len()
+        self.filters.len() + self.effects.len() + self.retries.len() + self.origins.len()
     }
 }
 
