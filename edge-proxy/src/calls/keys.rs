@@ -1,7 +1,7 @@
 //! Keys of tokens that servers have (`remote_jwks`): fetched beside the requests that need them.
 //!
 //! What: a fetch is the worker's own, so that no client ends it by leaving, and whoever has keys that are only old goes
-//! on with them. Keys that are to be there before requests ([`Ahead`]) are fetched when their listener comes, and
+//! on with them. Keys that are to be there before requests ([`FetchMode::Eager`]) are fetched when their listener comes, and
 //! renewed when it is time, by one worker for all.
 
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 
 use crate::calls::ask::{ServiceRequest, ask};
 use crate::config::Snapshot;
-use crate::config::filter::jwt::{Ahead, Freshness, KeySet, RemoteKeys};
+use crate::config::filter::jwt::{Due, FetchMode, KeySet, RemoteKeys};
 use crate::message::head::Head;
 use crate::stats::WorkerIndex;
 use crate::upstream::Upstreams;
@@ -24,14 +24,14 @@ use crate::upstream::Upstreams;
 /// Between two looks ahead there is at least this pause, however short keys are good.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Begins to fetch keys, unless somebody does already or they are good. Whoever waits for
+/// Begins to fetch keys, unless somebody does already or nothing is due. Whoever waits for
 /// [`fetching`](RemoteKeys::fetching) waits for the end.
 pub(crate) fn fetch(upstreams: &Rc<Upstreams>, remote: &Arc<RemoteKeys>) {
     let Ok(fetching) = Arc::clone(&remote.fetching).try_lock_owned() else {
         return;
     };
     // Somebody may have fetched them meanwhile.
-    if remote.freshness(upstreams.worker.clock.now()) == Freshness::Fresh {
+    if remote.due_at(upstreams.worker.clock.now()) == Due::Nothing {
         return;
     }
     begin(upstreams, remote, fetching);
@@ -72,7 +72,8 @@ async fn learn(upstreams: &Rc<Upstreams>, remote: &RemoteKeys) {
     remote.keep(keys.ok(), now);
 }
 
-/// Keys that are fetched ahead of requests, by where they are in memory, and who does it.
+/// The tasks that fetch keys eagerly. They are known by the address of the keys in memory: as long as it is the same,
+/// so are server and settings, and the task goes on.
 #[derive(Debug, Default)]
 pub(crate) struct FetchedAhead {
     followed: FxHashMap<usize, (Arc<RemoteKeys>, AbortHandle)>,
@@ -87,7 +88,7 @@ impl FetchedAhead {
         let listeners = snapshot.listeners.values();
         let remote = listeners.flat_map(|listener| listener.remote_keys());
         let mut before = std::mem::take(&mut self.followed);
-        for keys in remote.filter(|keys| keys.ahead == Ahead::OfRequests) {
+        for keys in remote.filter(|keys| keys.mode == FetchMode::Eager) {
             let place = Arc::as_ptr(keys).addr();
             self.followed.entry(place).or_insert_with(|| {
                 before.remove(&place).unwrap_or_else(|| {
@@ -102,7 +103,7 @@ impl FetchedAhead {
 
 /// Fetches keys whenever it is time, for as long as it is let.
 async fn look_ahead(upstreams: Rc<Upstreams>, remote: Arc<RemoteKeys>) {
-    let is_due = |now: Instant| remote.due().is_none_or(|due| due <= now);
+    let is_due = |now: Instant| remote.next_fetch().is_none_or(|due| due <= now);
     loop {
         if is_due(upstreams.worker.clock.now()) {
             // Where a request has them fetched, that will do.
@@ -113,7 +114,7 @@ async fn look_ahead(upstreams: Rc<Upstreams>, remote: Arc<RemoteKeys>) {
             }
         }
         let soon = upstreams.worker.clock.now() + SHORTEST;
-        let next = remote.due().map_or(soon, |due| due.max(soon));
+        let next = remote.next_fetch().map_or(soon, |due| due.max(soon));
         tokio::time::sleep_until(next.into()).await;
     }
 }

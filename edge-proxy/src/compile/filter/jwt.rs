@@ -27,7 +27,8 @@ use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
-    Ahead, Audience, Claim, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Audience, Claim, FetchMode, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace,
+    Tokens,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 
@@ -213,7 +214,7 @@ fn unknown(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<R
     }
     if let Some(message) = async_fetch {
         let at = at.field("async_fetch");
-        keys.ahead = Ahead::OfRequests;
+        keys.mode = FetchMode::Eager;
         // A listener never waits for them: its first requests do, as long as the first fetch takes.
         fields!(at, message => JwksAsyncFetch { failed_refetch_duration; ignore fast_listener; refuse });
         if let Some(pause) = failed_refetch_duration {
@@ -283,6 +284,6 @@ mod tests {
         assert!(!Arc::ptr_eq(&one, &other));
         drop((one, other));
         let again = compiled(&keys("http://idp.example/keys"));
-        assert_eq!((again.due(), context.remote_keys.len()), (None, 1));
+        assert_eq!((again.next_fetch(), context.remote_keys.len()), (None, 1));
     }
 }

@@ -10,7 +10,7 @@ mod keys;
 mod remote;
 
 pub use keys::{Algorithm, Key, KeySet, Material};
-pub use remote::{Ahead, Freshness, RemoteKeys};
+pub use remote::{Due, FetchMode, RemoteKeys};
 
 /// What a chain says.
 #[derive(Debug, Default)]

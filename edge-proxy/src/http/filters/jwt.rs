@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::calls::keys;
 use crate::config::filter::jwt::{
-    Claim, Freshness, Issuer, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Claim, Due, Issuer, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::cookies;
 use crate::http::Arrived;
@@ -65,12 +65,13 @@ pub(super) async fn request(tokens: &Tokens, asked: Option<&RouteRequirement>, a
 /// Has keys fetched that are missing or old, and waits for those that are missing.
 async fn refresh(remote: &Arc<RemoteKeys>, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
     let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
-    let freshness = remote.freshness(upstreams.worker.clock.now());
-    if freshness != Freshness::Fresh {
-        keys::fetch(&upstreams, remote);
-    }
-    if freshness == Freshness::Missing {
-        drop(within(arrived, remote.fetching.lock()).await?);
+    match remote.due_at(upstreams.worker.clock.now()) {
+        Due::Nothing => {}
+        Due::Refresh => keys::fetch(&upstreams, remote),
+        Due::Fetch => {
+            keys::fetch(&upstreams, remote);
+            drop(within(arrived, remote.fetching.lock()).await?);
+        }
     }
     Ok(())
 }

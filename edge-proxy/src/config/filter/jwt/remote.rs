@@ -33,8 +33,8 @@ pub struct RemoteKeys {
     pub kept: Duration,
     /// How long nobody asks again who has had no answer.
     pub pause: Duration,
-    /// Whether they are fetched before a request needs them.
-    pub ahead: Ahead,
+    /// Who has them fetched.
+    pub mode: FetchMode,
     /// The fetch that is under way holds it.
     pub fetching: Arc<Mutex<()>>,
     state: RwLock<State>,
@@ -51,22 +51,24 @@ struct State {
 
 /// Who has keys fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ahead {
-    /// Whoever configures them: they are there before the first request, and are renewed when it is time.
-    OfRequests,
+pub enum FetchMode {
+    /// Whoever configures them (`async_fetch`): they are there before the first request, and are renewed when it is
+    /// time.
+    Eager,
     /// Requests that need them.
-    Never,
+    OnDemand,
 }
 
-/// Whether keys are there, and good.
+/// What a request that needs keys has to do about them. It says nothing of whether there are any:
+/// [`keys`](RemoteKeys::keys) does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
+pub enum Due {
     /// They are good, or nobody is to be asked for a while.
-    Fresh,
+    Nothing,
     /// They should be fetched anew, and will do meanwhile.
-    Stale,
-    /// There are none.
-    Missing,
+    Refresh,
+    /// There are none: they must be fetched, and waited for.
+    Fetch,
 }
 
 impl RemoteKeys {
@@ -80,7 +82,7 @@ impl RemoteKeys {
             retry: None,
             kept: Duration::from_secs(600),
             pause: Duration::from_secs(1),
-            ahead: Ahead::Never,
+            mode: FetchMode::OnDemand,
             fetching: Arc::default(),
             state: RwLock::default(),
         }
@@ -91,24 +93,24 @@ impl RemoteKeys {
         self.state.read().unwrap_or_else(PoisonError::into_inner).keys.clone()
     }
 
-    /// Whether they are there and good at a moment.
-    pub fn freshness(&self, now: Instant) -> Freshness {
+    /// What is to be done about them at a moment.
+    pub fn due_at(&self, now: Instant) -> Due {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let rest = match &state.keys {
-            Some(_) => state.until,
-            None => state
-                .asked
-                .and_then(|asked| asked.checked_add(self.pause.min(MISSING_PAUSE))),
+        let (rest, due) = match &state.keys {
+            Some(_) => (state.until, Due::Refresh),
+            None => {
+                let pause = self.pause.min(MISSING_PAUSE);
+                (state.asked.and_then(|asked| asked.checked_add(pause)), Due::Fetch)
+            }
         };
-        match &state.keys {
-            _ if rest.is_some_and(|rest| now < rest) => Freshness::Fresh,
-            Some(_) => Freshness::Stale,
-            None => Freshness::Missing,
+        if rest.is_some_and(|rest| now < rest) {
+            return Due::Nothing;
         }
+        due
     }
 
-    /// When whoever fetches them ahead of requests does it again; `None` is at once.
-    pub fn due(&self) -> Option<Instant> {
+    /// When whoever fetches them eagerly does it again; `None` is at once.
+    pub fn next_fetch(&self) -> Option<Instant> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).until
     }
 
@@ -135,14 +137,14 @@ mod tests {
         keys.pause = Duration::from_secs(60);
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!((keys.freshness(begun), keys.due()), (Freshness::Missing, None));
+        assert_eq!((keys.due_at(begun), keys.next_fetch()), (Due::Fetch, None));
         keys.keep(None, begun);
-        assert_eq!(keys.freshness(begun), Freshness::Fresh);
-        assert_eq!((keys.freshness(at(1)), keys.due()), (Freshness::Missing, Some(at(60))));
+        assert_eq!(keys.due_at(begun), Due::Nothing);
+        assert_eq!((keys.due_at(at(1)), keys.next_fetch()), (Due::Fetch, Some(at(60))));
         keys.keep(Some(KeySet::default()), at(1));
-        assert_eq!((keys.freshness(at(600)), keys.due()), (Freshness::Fresh, Some(at(601))));
+        assert_eq!((keys.due_at(at(600)), keys.next_fetch()), (Due::Nothing, Some(at(601))));
         keys.keep(None, at(601));
-        assert_eq!(keys.freshness(at(602)), Freshness::Fresh);
-        assert_eq!((keys.freshness(at(661)), keys.due()), (Freshness::Stale, Some(at(661))));
+        assert_eq!(keys.due_at(at(602)), Due::Nothing);
+        assert_eq!((keys.due_at(at(661)), keys.next_fetch()), (Due::Refresh, Some(at(661))));
     }
 }
