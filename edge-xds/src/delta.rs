@@ -33,6 +33,7 @@ mod kind;
 mod reason;
 mod response;
 mod stand_ins;
+mod states;
 mod tables;
 mod trial;
 
@@ -52,8 +53,9 @@ use crate::{
 use bridge::Bridges;
 use edge_ir::Origin;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
-use kind::{Kind, Outstanding, Refusal};
+use kind::{KindState, Outstanding, Refusal};
 use stand_ins::with_stand_ins;
+use states::KindStates;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -119,7 +121,7 @@ pub struct Stream {
     snapshot: Snapshot,
     quarantine: Quarantine,
     tables: Tables,
-    kinds: [Kind; 5],
+    states: KindStates,
     bridges: Bridges,
     /// Listeners as the proxy has taken them.
     listeners: BTreeMap<Arc<str>, TakenListener>,
@@ -151,13 +153,12 @@ impl Stream {
     /// A connection that has not asked for anything yet. There must be something to serve: a proxy that is told of
     /// nothing drops what it has.
     pub fn new(snapshot: Snapshot, quarantine: Quarantine) -> Self {
-        let kinds = ResourceType::ALL.map(Kind::new);
         Self {
             snapshot: quarantine.apply(&snapshot),
             wanted: snapshot,
             quarantine,
             tables: Tables::default(),
-            kinds,
+            states: KindStates::new(),
             bridges: Bridges::default(),
             listeners: BTreeMap::new(),
             nonce: 0,
@@ -179,7 +180,7 @@ impl Stream {
         }
         self.settle(kind, request, &mut actions);
         let section = Arc::clone(self.snapshot.section(kind));
-        let state = &mut self.kinds[kind as usize];
+        let state = &mut self.states[kind];
         let is_first = !state.has_been_asked_for();
         state.subscribe(request, &section);
         if is_first && kind == ResourceType::Routes {
@@ -212,20 +213,20 @@ impl Stream {
     /// Goes over to what is wanted and not kept back.
     fn serve(&mut self) {
         let next = self.with_stand_ins(self.quarantine.apply(&self.wanted));
-        for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
+        for (kind, state) in self.states.iter_mut() {
             state.update(&diff(self.snapshot.section(kind), next.section(kind)));
         }
         let before = std::mem::replace(&mut self.snapshot, next);
         self.bridge(before.section(ResourceType::Listener));
         self.tables.follow(
             self.snapshot.section(ResourceType::Routes),
-            &mut self.kinds[ResourceType::Routes as usize],
+            &mut self.states[ResourceType::Routes],
         );
     }
 
     /// With tables for listeners that the proxy refuses.
     fn with_stand_ins(&self, snapshot: Snapshot) -> Snapshot {
-        let refused = self.state(ResourceType::Listener).rejections();
+        let refused = self.states[ResourceType::Listener].rejections();
         let taken = refused.filter_map(|name| self.listeners.get(name));
         with_stand_ins(snapshot, taken.map(|taken| &taken.entry))
     }
@@ -234,13 +235,13 @@ impl Stream {
     fn bridge(&mut self, before: &Arc<Section>) {
         let after = Arc::clone(self.snapshot.section(ResourceType::Listener));
         let listeners_change = !Arc::ptr_eq(before, &after);
-        if !listeners_change || !self.state(ResourceType::Listener).has_been_asked_for() {
+        if !listeners_change || !self.states[ResourceType::Listener].has_been_asked_for() {
             return;
         }
         let diff = diff(before, &after);
         self.listeners.retain(|name, _| !diff.removed.contains(name));
         let tables_stay = self.has_tables();
-        let listeners = &mut self.kinds[ResourceType::Listener as usize];
+        let listeners = &mut self.states[ResourceType::Listener];
         match tables_stay {
             true => self.bridges.end(listeners, &after),
             false => self.bridges.build(listeners, before, &diff, &after),
@@ -249,19 +250,18 @@ impl Stream {
 
     /// Whether the proxy has the tables that it is to have.
     fn has_tables(&self) -> bool {
-        let tables = self.state(ResourceType::Routes);
+        let tables = &self.states[ResourceType::Routes];
         tables.has_sent_all() && !tables.has_rejections()
     }
 
     /// Takes away from listeners what no table needs any more.
     fn end_bridges(&mut self) {
-        let arrived = self.state(ResourceType::Listener).has_sent_all() && self.has_tables();
+        let arrived = self.states[ResourceType::Listener].has_sent_all() && self.has_tables();
         if !arrived || self.bridges.is_empty() {
             return;
         }
         let section = Arc::clone(self.snapshot.section(ResourceType::Listener));
-        self.bridges
-            .end(&mut self.kinds[ResourceType::Listener as usize], &section);
+        self.bridges.end(&mut self.states[ResourceType::Listener], &section);
     }
 
     /// Takes note that time has passed.
@@ -273,7 +273,7 @@ impl Stream {
 
     /// When [`on_deadline`](Self::on_deadline) wants to be called, if nothing else happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let removals_wait = !self.has_asked_for_all() && self.kinds.iter().any(Kind::has_removals);
+        let removals_wait = !self.has_asked_for_all() && self.states.iter().any(KindState::has_removals);
         let returned = self
             .opened
             .filter(|_| removals_wait)
@@ -283,18 +283,18 @@ impl Stream {
 
     /// Whether everything that the proxy subscribed to has been sent and answered.
     pub fn is_settled(&self) -> bool {
-        self.kinds.iter().all(Kind::is_settled)
+        self.states.iter().all(KindState::is_settled)
     }
 
     /// Whether the proxy has asked for a kind, and has answered to all that there is of it.
     pub fn has_answered(&self, kind: ResourceType) -> bool {
-        let state = self.state(kind);
+        let state = &self.states[kind];
         state.has_been_asked_for() && state.has_sent_all()
     }
 
     /// Matches a request with the response that it answers.
     fn settle(&mut self, kind: ResourceType, request: &DeltaDiscoveryRequest, actions: &mut Vec<Action>) {
-        let state = &mut self.kinds[kind as usize];
+        let state = &mut self.states[kind];
         let Some(answered) = state.answered(&request.response_nonce) else {
             return;
         };
@@ -305,7 +305,7 @@ impl Stream {
     }
 
     fn taken(&mut self, kind: ResourceType, answered: Outstanding, actions: &mut Vec<Action>) {
-        let state = &self.kinds[kind as usize];
+        let state = &self.states[kind];
         if kind == ResourceType::Endpoints {
             // What is to be sent again was sent before the cluster was.
             let warm = answered.response.names().filter(|name| !state.is_pending(name));
@@ -340,7 +340,7 @@ impl Stream {
             detail: detail.to_owned(),
         });
         let section = Arc::clone(self.snapshot.section(kind));
-        let state = &mut self.kinds[kind as usize];
+        let state = &mut self.states[kind];
         let Refusal::Certain(entry) = state.refuse(answered, detail, &section) else {
             return;
         };
@@ -365,7 +365,7 @@ impl Stream {
         };
         waited_for.map(|name| self.warming.remove(name));
         let section = Arc::clone(self.snapshot.section(kind));
-        if !self.kinds[kind as usize].give_up(entry, &section) {
+        if !self.states[kind].give_up(entry, &section) {
             return;
         }
         actions.push(Action::Rejected(Rejection {
@@ -381,38 +381,38 @@ impl Stream {
 
     /// Sends all that may be sent now.
     fn send(&mut self, now: u64, actions: &mut Vec<Action>) {
-        self.send_parts(now, actions);
-        for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
-            let resolved = state.take_resolved().into_iter();
-            actions.extend(resolved.map(|name| Action::Resolved { kind, name }));
-        }
-    }
-
-    fn send_parts(&mut self, now: u64, actions: &mut Vec<Action>) {
         self.end_bridges();
         self.warming.retain(|_, deadline| *deadline > now);
         for kind in ResourceType::ALL {
             self.send_updates(kind, now, actions);
         }
-        let waited = self
-            .opened
-            .is_some_and(|opened| opened.saturating_add(RETURN_MILLIS) <= now);
-        if !waited && !self.has_asked_for_all() {
-            return;
+        if self.may_remove(now) {
+            // The order of removals: what points before what is pointed at.
+            for kind in REMOVALS {
+                self.send_removals(kind, actions);
+            }
         }
-        // The order of removals: what points before what is pointed at.
-        for kind in REMOVALS {
-            self.send_removals(kind, actions);
+        for (kind, state) in self.states.iter_mut() {
+            let resolved = state.take_resolved().into_iter();
+            actions.extend(resolved.map(|name| Action::Resolved { kind, name }));
         }
     }
 
+    /// Whether the proxy has said of every kind what it uses, or has had the time to.
+    fn may_remove(&self, now: u64) -> bool {
+        let waited = self
+            .opened
+            .is_some_and(|opened| opened.saturating_add(RETURN_MILLIS) <= now);
+        waited || self.has_asked_for_all()
+    }
+
     fn send_updates(&mut self, kind: ResourceType, now: u64, actions: &mut Vec<Action>) {
-        let may_point = self.state(ResourceType::Cluster).has_sent_all() && self.warming.is_empty();
+        let may_point = self.states[ResourceType::Cluster].has_sent_all() && self.warming.is_empty();
         let allowed = match kind {
             ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Secret => true,
             ResourceType::Listener => may_point && !self.tables_go_first(),
             ResourceType::Routes => {
-                may_point && (self.state(ResourceType::Listener).updates_sent() || self.tables_go_first())
+                may_point && (self.states[ResourceType::Listener].updates_sent() || self.tables_go_first())
             }
         };
         if !allowed {
@@ -422,7 +422,7 @@ impl Stream {
         let next = self.nonce + 1;
         let tables = &self.tables;
         let known = |name: &str, version| (kind == ResourceType::Routes).then(|| tables.base(name, version))?;
-        let Some(mut response) = self.kinds[kind as usize].next_updates(&section, next, known) else {
+        let Some(mut response) = self.states[kind].next_updates(&section, next, known) else {
             return;
         };
         response.hosts = self.tables.hosts;
@@ -436,12 +436,12 @@ impl Stream {
     /// Whether a listener is to be sent that goes over to a table which the proxy has already, as it was some time ago:
     /// chains that drain keep theirs ([`wire_name`](crate::lower)), and the new one would serve it at once.
     fn tables_go_first(&self) -> bool {
-        let tables = self.state(ResourceType::Routes);
+        let tables = &self.states[ResourceType::Routes];
         if tables.has_sent_all() {
             return false;
         }
         let section = self.snapshot.section(ResourceType::Listener);
-        let pending = self.state(ResourceType::Listener).pending();
+        let pending = self.states[ResourceType::Listener].pending();
         pending.filter_map(|name| section.get(name)).any(|listener| {
             let taken = self.listeners.get(&listener.name);
             let is_other = |table: &String| taken.is_none_or(|taken| !taken.tables.contains(table));
@@ -456,23 +456,23 @@ impl Stream {
         let section = Arc::clone(self.snapshot.section(ResourceType::Endpoints));
         for set in response.resources.iter().filter_map(|entry| entry.warmed_by.as_ref()) {
             if section.get(set).is_some() {
-                self.kinds[ResourceType::Endpoints as usize].resend(set);
+                self.states[ResourceType::Endpoints].resend(set);
                 self.warming.insert(Arc::clone(set), now.saturating_add(WARMING_MILLIS));
             }
         }
     }
 
     fn send_removals(&mut self, kind: ResourceType, actions: &mut Vec<Action>) {
-        let updates_done = ORDERED.iter().all(|kind| self.state(*kind).has_sent_all());
+        let updates_done = ORDERED.iter().all(|kind| self.states[*kind].has_sent_all());
         let earlier = REMOVALS.iter().take_while(|earlier| **earlier != kind);
         let turn = earlier
             .clone()
-            .all(|earlier| self.state(*earlier).is_settled() || self.is_in_use(*earlier));
+            .all(|earlier| self.states[*earlier].is_settled() || self.is_in_use(*earlier));
         if !updates_done || !turn || self.is_in_use(kind) {
             return;
         }
         let next = self.nonce + 1;
-        if let Some(response) = self.kinds[kind as usize].next_removals(next) {
+        if let Some(response) = self.states[kind].next_removals(next) {
             self.nonce = next;
             actions.push(Action::Send(response));
         }
@@ -488,15 +488,11 @@ impl Stream {
             ResourceType::Cluster => &[ResourceType::Listener, ResourceType::Routes],
             ResourceType::Endpoints | ResourceType::Secret => &ORDERED,
         };
-        users.iter().any(|user| self.state(*user).has_rejections())
+        users.iter().any(|user| self.states[*user].has_rejections())
     }
 
     fn has_asked_for_all(&self) -> bool {
-        ORDERED.iter().all(|kind| self.state(*kind).has_been_asked_for())
-    }
-
-    fn state(&self, kind: ResourceType) -> &Kind {
-        &self.kinds[kind as usize]
+        ORDERED.iter().all(|kind| self.states[*kind].has_been_asked_for())
     }
 }
 

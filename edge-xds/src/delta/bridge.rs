@@ -6,7 +6,7 @@
 //! way leads over a listener that has the filters of both states; what its tables don't need any more goes once the new
 //! ones are acknowledged.
 
-use super::kind::Kind;
+use super::kind::KindState;
 use crate::{
     lower::bridged,
     snapshot::{Diff, Entry, Section},
@@ -21,7 +21,7 @@ pub(super) struct Bridges {
 
 impl Bridges {
     /// Sends, for each listener that loses something which the tables of before may need, one that has both.
-    pub(super) fn build(&mut self, listeners: &mut Kind, before: &Section, diff: &Diff, after: &Section) {
+    pub(super) fn build(&mut self, listeners: &mut KindState, before: &Section, diff: &Diff, after: &Section) {
         for name in &diff.removed {
             self.sent.remove(name);
         }
@@ -43,7 +43,7 @@ impl Bridges {
     }
 
     /// Nothing needs them any more: the listeners of the fleet are sent.
-    pub(super) fn end(&mut self, listeners: &mut Kind, section: &Section) {
+    pub(super) fn end(&mut self, listeners: &mut KindState, section: &Section) {
         for (name, _) in std::mem::take(&mut self.sent) {
             listeners.end_trial(&name, section);
         }

@@ -22,7 +22,7 @@ const UNKNOWN: u64 = 0;
 
 /// State of one kind on one connection.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct KindState {
     kind: ResourceType,
     /// A first request has come.
     asked: bool,
@@ -72,7 +72,7 @@ pub(super) struct Outstanding {
     before: BTreeMap<Arc<str>, u64>,
 }
 
-impl Kind {
+impl KindState {
     pub(super) fn new(kind: ResourceType) -> Self {
         Self {
             kind,

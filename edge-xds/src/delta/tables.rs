@@ -3,7 +3,7 @@
 
 use super::{
     Action, Stream,
-    kind::Kind,
+    kind::KindState,
     trial::{Holds, Step, Trial},
 };
 use crate::{
@@ -113,20 +113,20 @@ impl Tables {
 
     /// Follows the fleet: a table that is gone, or back to what the proxy has, needs no trial. Any other change waits
     /// for its end: the culprit is most likely still in it, and a table that is edited all the time must get somewhere.
-    pub(super) fn follow(&mut self, section: &Section, kind: &mut Kind) {
+    pub(super) fn follow(&mut self, section: &Section, state: &mut KindState) {
         let taken = &self.taken;
         self.trials.retain(|name, _| {
             let current = section.get(name);
             let goes_on = current.is_some_and(|entry| {
-                taken.get(name).is_none_or(|taken| taken.version != entry.version) && kind.wants(name)
+                taken.get(name).is_none_or(|taken| taken.version != entry.version) && state.wants(name)
             });
             if !goes_on {
-                kind.end_trial(name, section);
+                state.end_trial(name, section);
             }
             goes_on
         });
         // Without a subscription, or once it was removed, the proxy has no more of it.
-        let has = |name: &Arc<str>| kind.has(name);
+        let has = |name: &Arc<str>| state.has(name);
         self.taken.retain(|name, _| has(name));
         self.brought.retain(has);
     }
@@ -135,7 +135,7 @@ impl Tables {
 impl Stream {
     /// Does what a trial wants.
     pub(super) fn follow_trial(&mut self, name: &Arc<str>, mut next: Option<Next>, actions: &mut Vec<Action>) {
-        let state = &mut self.kinds[ResourceType::Routes as usize];
+        let state = &mut self.states[ResourceType::Routes];
         // A proxy that comes back in the middle of a trial may have what is to be tried.
         while let Some(Next::Step(Step::Try(entry))) = next {
             if !state.has_version(&entry) {
