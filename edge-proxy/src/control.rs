@@ -16,27 +16,15 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as Pr
 use tokio::sync::{Notify, watch};
 
 use crate::compile::secret::SecretKey;
-use crate::config::Snapshot;
 use crate::control::secret_files::SecretFiles;
 use crate::control::waiting::Waiting;
 use crate::dns::{OnResolved, Resolvers};
 use crate::health::{Warmed, Watches};
-use crate::shared::{BoundListener, Drain, Shared};
+use crate::shared::{Drain, Publishers, Shared};
 use crate::sockets::Sockets;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::Incoming;
 use crate::xds::{Kind, Rejected};
-
-/// The sending sides of what workers read.
-#[derive(Debug)]
-pub struct Publishers {
-    /// Of [`Shared::snapshot`].
-    pub snapshot: watch::Sender<Arc<Snapshot>>,
-    /// Of [`Shared::sockets`].
-    pub sockets: watch::Sender<Arc<[Arc<BoundListener>]>>,
-    /// Of [`Shared::drain`].
-    pub drain: watch::Sender<Drain>,
-}
 
 /// Names of secrets, by the cluster of the server that has them.
 pub type OfServers = BTreeMap<String, BTreeSet<String>>;

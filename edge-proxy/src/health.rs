@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{EndpointSet, Host, HostId};
 use crate::config::health::HealthCheck;
+use crate::due;
 use crate::health::course::{Course, Failure};
 use crate::health::detector::Detector;
 use crate::health::events::Event;
@@ -282,15 +283,9 @@ async fn guard(watch: Weak<Watch>, cluster: Arc<Cluster>) {
     let interval = cluster.health.outliers.as_ref().map(|outliers| outliers.interval);
     let mut next = interval.map(|interval| tokio::time::Instant::now() + interval);
     loop {
-        let time = async {
-            match next {
-                Some(next) => tokio::time::sleep_until(next).await,
-                None => std::future::pending().await,
-            }
-        };
         let is_time = tokio::select! {
             () = cluster.health.bell.notified() => false,
-            () = time => true,
+            () = due::at(next) => true,
         };
         let Some(watch) = watch.upgrade() else { return };
         if is_time {

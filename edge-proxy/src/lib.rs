@@ -21,6 +21,7 @@ mod cookies;
 mod discovery;
 mod dns;
 mod downstream;
+mod due;
 pub mod expression;
 mod fault;
 mod health;

@@ -1,7 +1,7 @@
 //! What the control half and the workers share.
 //!
 //! What: the published snapshot, the sockets to accept on, the drain signal, flags that the admin interface flips, and
-//! the process-wide counters. The control half owns the sending sides; workers only read.
+//! the process-wide counters. The control half owns the sending sides ([`Publishers`]); workers only read.
 //! Why `watch`: a worker asks an atomic version before it touches the value, so a request costs one load while nothing
 //! changes, and a waiting worker wakes when something does.
 
@@ -38,6 +38,17 @@ pub struct Shared {
     pub logs: LogWriter,
     /// Address of the admin interface, once bound.
     pub admin_address: Option<SocketAddr>,
+}
+
+/// The sending sides of what workers read.
+#[derive(Debug)]
+pub struct Publishers {
+    /// Of [`Shared::snapshot`].
+    pub snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Of [`Shared::sockets`].
+    pub sockets: watch::Sender<Arc<[Arc<BoundListener>]>>,
+    /// Of [`Shared::drain`].
+    pub drain: watch::Sender<Drain>,
 }
 
 /// Sockets of one address of one listener: one per worker, bound with `SO_REUSEPORT` before any worker sees them.
@@ -182,4 +193,35 @@ impl SnapshotCache {
         }
         &self.current
     }
+}
+
+/// What workers read, and the sending sides of it.
+pub(crate) fn share(workers: usize, admin_address: Option<SocketAddr>) -> (Arc<Shared>, Publishers) {
+    let (snapshot, snapshot_reader) = watch::channel(Arc::new(Snapshot::default()));
+    let (sockets, sockets_reader) = watch::channel(Arc::from([]));
+    let (drain, drain_reader) = watch::channel(Drain::Serving);
+    let stats = Arc::new(ServerStats::new("", "", workers));
+    stats
+        .control()
+        .concurrency
+        .set(i64::try_from(workers).unwrap_or(i64::MAX));
+    let shared = Arc::new(Shared {
+        workers,
+        snapshot: snapshot_reader,
+        sockets: sockets_reader,
+        drain: drain_reader,
+        flags: RuntimeFlags::default(),
+        stats,
+        secrets: SecretScopes::default(),
+        logs: LogWriter::default(),
+        admin_address,
+    });
+    (
+        shared,
+        Publishers {
+            snapshot,
+            sockets,
+            drain,
+        },
+    )
 }

@@ -8,12 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::LocalOptions;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::calls::keys::FetchedAhead;
 use crate::calls::reports;
@@ -21,6 +22,7 @@ use crate::config::Snapshot;
 use crate::config::listener::Listener;
 use crate::downstream::Clients;
 use crate::downstream::accept::Acceptors;
+use crate::due;
 use crate::local::Local;
 use crate::shared::{Drain, FAREWELL, Shared};
 use crate::stats::WorkerIndex;
@@ -75,7 +77,7 @@ impl Worker {
         loop {
             // A sender that is gone means that the control half has ended: so do we. What is followed is taken out
             // first: to look at it again while it is borrowed, and somebody waits to replace it, is to wait for ever.
-            let alive = tokio::select! {
+            tokio::select! {
                 Some(ended) = duties.join_next() => {
                     let why = ended.map_or_else(|error| error.to_string(), |()| "it has returned".to_owned());
                     return Err(io::Error::other(format!("a duty of the worker has ended: {why}")));
@@ -85,27 +87,30 @@ impl Worker {
                     if now == Drain::Draining {
                         farewell.get_or_insert(Instant::now() + FAREWELL);
                     }
-                    changed.is_ok() && self.follow_drain(now)
+                    if changed.is_err() || self.follow_drain(now).is_break() {
+                        break;
+                    }
                 }
-                () = sleep_until(farewell.unwrap_or_else(Instant::now)), if farewell.is_some() && !has_parted => {
+                () = due::at(farewell), if !has_parted => {
                     has_parted = true;
                     self.clients.connections.drain(|_| true);
-                    true
                 }
                 changed = snapshot.changed() => {
                     let now = Arc::clone(&snapshot.borrow_and_update());
-                    changed.is_ok() && self.follow_snapshot(&now)
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.follow_snapshot(&now);
                 }
                 changed = sockets.changed() => {
                     let now = Arc::clone(&sockets.borrow_and_update());
-                    if changed.is_ok() && self.local.drain() < Drain::Draining {
+                    if changed.is_err() {
+                        break;
+                    }
+                    if self.local.drain() < Drain::Draining {
                         self.acceptors.follow(&self.clients, &now);
                     }
-                    changed.is_ok()
                 }
-            };
-            if !alive {
-                break;
             }
         }
         self.acceptors.stop();
@@ -113,8 +118,8 @@ impl Worker {
         Ok(())
     }
 
-    /// False when it is time to return.
-    fn follow_drain(&mut self, drain: Drain) -> bool {
+    /// Breaks when it is time to return.
+    fn follow_drain(&mut self, drain: Drain) -> ControlFlow<()> {
         self.local.follow_drain(drain);
         match drain {
             Drain::Serving => {}
@@ -123,12 +128,12 @@ impl Worker {
                 self.acceptors.stop_accepting();
                 self.clients.connections.discourage(|_| true);
             }
-            Drain::Stop => return false,
+            Drain::Stop => return ControlFlow::Break(()),
         }
-        true
+        ControlFlow::Continue(())
     }
 
-    fn follow_snapshot(&mut self, snapshot: &Arc<Snapshot>) -> bool {
+    fn follow_snapshot(&mut self, snapshot: &Arc<Snapshot>) {
         // Keeps what this configuration drops, before anybody asks for it.
         self.local.snapshot();
         self.upstreams.follow(snapshot);
@@ -137,7 +142,6 @@ impl Worker {
             self.clients.follow(snapshot);
             self.keys.follow(&self.upstreams, snapshot);
         }
-        true
     }
 }
 
@@ -165,11 +169,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::server;
+    use crate::shared::share;
 
     #[test]
     fn a_worker_whose_duty_has_ended_ends_with_an_error() {
-        let (shared, _publishers) = server::share(1, None);
+        let (shared, _publishers) = share(1, None);
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
         let ended = runtime.block_on(async {
@@ -182,7 +186,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_ever_when_configurations_follow_on_each_other() {
-        let (shared, publishers) = server::share(1, None);
+        let (shared, publishers) = share(1, None);
         let worker = thread::spawn(move || run(shared, WorkerIndex(0)));
         let (done, is_done) = mpsc::channel();
         thread::spawn(move || {

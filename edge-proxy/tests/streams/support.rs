@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use edge_proxy::compile::{Context, files::Disk, prefixed_headers};
 use edge_proxy::config::Snapshot;
-use edge_proxy::control::{Binding, Control, Publishers};
-use edge_proxy::shared::{Drain, RuntimeFlags, Shared};
+use edge_proxy::control::{Binding, Control};
+use edge_proxy::shared::{Drain, Publishers, RuntimeFlags, Shared};
 use edge_proxy::stats::{Merge, Scope, ServerStats, Value, WorkerIndex};
 use edge_proxy::worker;
 use edge_proxy::xds::Kind;

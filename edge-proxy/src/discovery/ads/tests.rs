@@ -15,7 +15,7 @@ use super::*;
 use crate::compile::files::Disk;
 use crate::compile::{Context, prefixed_headers};
 use crate::control::Binding;
-use crate::server::share;
+use crate::shared::share;
 use crate::xds::assembly::Assembly;
 
 #[test]
