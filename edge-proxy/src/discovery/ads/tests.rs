@@ -131,9 +131,9 @@ fn with_server(patience: Duration, test: impl AsyncFnOnce(&mut Server)) {
         let (responses, received) = mpsc::channel(1);
         let mut delta = DeltaClient::new(Node::default());
         let mut backoff = Backoff::new();
-        subscribe(&control, &mut delta, &requests, BY_REFERENCE).await.unwrap();
+        let mut session = Session::begin(&control, &mut delta, requests).await.unwrap();
         let received = ReceiverStream::new(received);
-        let stream = converse(&control, &mut delta, (received, &requests), &mut backoff, patience);
+        let stream = session.converse(received, &mut backoff, patience);
         let mut server = Server {
             control: Rc::clone(&control),
             responses,

@@ -22,7 +22,7 @@ pub(super) struct Withheld {
 struct Answer {
     request: DeltaDiscoveryRequest,
     clusters: Vec<String>,
-    /// Whoever waits for what never comes must not keep all that follows: so long Envoy waits for what a server owes.
+    /// Sent then in any case, as answers that follow wait for it. Envoy waits as long for what a server owes.
     until: Instant,
 }
 
