@@ -6,6 +6,8 @@
 
 mod tls;
 
+use std::fmt;
+
 use http::StatusCode;
 
 pub(crate) use tls::TlsFailure;
@@ -209,9 +211,35 @@ impl Fault {
     }
 }
 
+/// In words, for the process's own log.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = self.verdict();
+        let words = [
+            self.transport_failure(),
+            self.reset_reason(),
+            verdict.body,
+            verdict.details,
+        ];
+        f.write_str(words.into_iter().find(|words| !words.is_empty()).unwrap_or_default())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_is_told_in_words() {
+        for (fault, told) in [
+            (Fault::NoHealthyUpstream, "no healthy upstream"),
+            (Fault::ConnectTimeout, "connection timeout"),
+            (Fault::ConnectRefused, "delayed connect error: Connection refused"),
+            (Fault::NoCluster(StatusCode::NOT_FOUND), "cluster_not_found"),
+        ] {
+            assert_eq!(fault.to_string(), told);
+        }
+    }
 
     /// The whole table once more, as a specification: source, retry word, status, flag, start of the body.
     #[test]

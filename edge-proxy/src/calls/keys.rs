@@ -61,7 +61,7 @@ async fn learn(upstreams: &Rc<Upstreams>, remote: &RemoteKeys) {
     let keys = match ask(upstreams, &snapshot, question, remote.retry.as_deref()).await {
         Ok(told) if told.status == StatusCode::OK => KeySet::read(&told.body),
         Ok(told) => Err(format!("the answer is {}", told.status)),
-        Err(fault) => Err(format!("there is no answer: {fault:?}")),
+        Err(fault) => Err(format!("there is no answer: {fault}")),
     };
     let (worker, now) = (&upstreams.worker, upstreams.worker.clock.now());
     if let Err(why) = &keys

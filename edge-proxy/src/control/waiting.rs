@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +34,18 @@ enum Need {
     Addresses(Vec<ListenAddress>),
     /// One of these is another than before the last attempt.
     Files(BTreeMap<PathBuf, Option<Version>>),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addresses(addresses) => {
+                let addresses = addresses.iter().map(|listened| listened.address);
+                f.debug_list().entries(addresses).finish()
+            }
+            Self::Files(files) => f.debug_list().entries(files.keys()).finish(),
+        }
+    }
 }
 
 /// What tells a file from the one before.
@@ -115,7 +128,7 @@ impl Control {
                 Need::Files(files) => files.iter().any(|(path, before)| version(path) != *before),
             };
             if may_have && self.take(&name, &need, resource) {
-                tracing::info!(listener = &*name, "what it needs is there after all");
+                tracing::info!(listener = &*name, %need, "a listener that was rejected serves now: what it needs is there");
                 self.waiting.returned.borrow_mut().insert(name.to_string());
                 has_taken = true;
             }

@@ -2,6 +2,7 @@
 
 use bolero::check;
 use edge_proxy::{
+    authority::Authority,
     bootstrap::{self, Sources},
     compile::{
         At, Context, Files,

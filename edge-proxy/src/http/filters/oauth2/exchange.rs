@@ -68,7 +68,7 @@ pub(super) async fn tokens(
             return Ok(read(&told.body, endpoint.usual_lifetime).ok_or(Failure::Unusable));
         }
         Ok(told) => format!("the answer is {}", told.status),
-        Err(fault) => format!("there is no answer: {fault:?}"),
+        Err(fault) => format!("there is no answer: {fault}"),
     };
     let (worker, authority) = (&upstreams.worker, &endpoint.authority);
     // Clients may cause it as often as they like.
