@@ -8,6 +8,7 @@
 
 mod access_log;
 mod admin;
+pub mod authority;
 pub mod bootstrap;
 mod calendar;
 mod calls;

@@ -24,10 +24,10 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::authority::Authority;
 use crate::config::Snapshot;
 use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{Host, HostId};
-use crate::config::table::without_port;
 use crate::config::tls::Sni;
 use crate::local::Local;
 use crate::proxy_protocol::Addresses;
@@ -49,7 +49,7 @@ impl Apart {
     /// For requests to an authority, on behalf of a client's connection or of nobody.
     pub(crate) fn of(cluster: &Cluster, authority: &str, behalf: Option<Addresses>) -> Self {
         let name = match cluster.any_tls().any(|tls| tls.sni == Sni::Authority) {
-            true => xxh3_64(without_port(authority).as_bytes()).max(1),
+            true => xxh3_64(Authority::of(authority).host.as_bytes()).max(1),
             false => 0,
         };
         Self {

@@ -13,10 +13,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as _;
 
+use crate::authority::Authority;
 use crate::clock::{Kind, Timer};
 use crate::config::cluster::ClusterEntry;
 use crate::config::route::RetryPolicy;
-use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
 use crate::fault::Fault;
 use crate::http1::buffers::LARGE_READ;
@@ -234,7 +234,7 @@ pub(crate) async fn reach(
     if let Some(lease) = fresh {
         return Ok((lease, RequestGuard::new(&pool)));
     }
-    let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
+    let mut opening = pin!(pool.acquire(upstreams, speak, Some(Authority::of(authority).host)));
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened),
         Poll::Pending => expired(timer, cx).map(Err),

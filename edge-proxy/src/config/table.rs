@@ -13,6 +13,7 @@ use http::{HeaderMap, Method};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::authority::Authority;
 use crate::config::route::Route;
 
 mod index;
@@ -118,7 +119,7 @@ impl RouteTable {
     /// The virtual host for an authority.
     pub fn virtual_host(&self, authority: &str) -> Option<&Arc<VirtualHost>> {
         let host = if self.ignore_port {
-            without_port(authority)
+            Authority::of(authority).host
         } else {
             authority
         };
@@ -169,12 +170,3 @@ impl VirtualHost {
 
 /// Places in a list of routes, ascending.
 pub type Places = SmallVec<[u32; 2]>;
-
-/// The host without `:port`, whatever stands there (as in Envoy); brackets of an IPv6 literal stay.
-pub fn without_port(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        // "::1" without brackets is not a host with a port, and nor is one whose last colon is within them.
-        Some((host, port)) if !port.contains(']') && (host.ends_with(']') || !host.contains(':')) => host,
-        _ => authority,
-    }
-}

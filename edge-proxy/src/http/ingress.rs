@@ -14,6 +14,7 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
+use crate::authority::{Authority, without_trailing_dot};
 use crate::config::header::StringCondition;
 use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction, Upgrade};
 use crate::connection::Connection;
@@ -404,7 +405,7 @@ fn lists_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
 fn trim_authority(connection: &Connection, head: &mut Head) {
     let manager = connection.manager();
     if manager.strip_trailing_host_dot
-        && let Some(bare) = without_dot(head.authority_text())
+        && let Some(bare) = without_trailing_dot(head.authority_text())
         && let Ok(bare) = HeaderValue::from_str(&bare)
     {
         head.authority = bare;
@@ -417,21 +418,14 @@ fn trim_authority(connection: &Connection, head: &mut Head) {
     }
 }
 
-/// Without the dot at the end of its host, if there is one; whatever follows the host stays.
-fn without_dot(authority: &str) -> Option<String> {
-    let (host, rest) = authority.rsplit_once('.')?;
-    (rest.is_empty() || rest.starts_with(':')).then(|| format!("{host}{rest}"))
-}
-
 /// Without its port, if it has one that is to go. What isn't a number isn't a port.
-fn without_unwanted_port(authority: &str, unwanted: StripPort, own: u16) -> Option<&str> {
+fn without_unwanted_port(text: &str, unwanted: StripPort, own: u16) -> Option<&str> {
     if unwanted == StripPort::Keep {
         return None;
     }
-    let host = crate::config::table::without_port(authority);
-    let port = authority.get(host.len() + 1..).filter(|port| !port.contains('+'))?;
-    let port: u32 = port.parse().ok()?;
-    (unwanted == StripPort::Any || port == u32::from(own)).then_some(host)
+    let authority = Authority::of(text);
+    let port = authority.port_number()?;
+    (unwanted == StripPort::Any || port == u32::from(own)).then_some(authority.host)
 }
 
 /// RFC 9113 §8.2.3: crumbs of a cookie are one field for whoever isn't HTTP/2, and most servers read the first only.

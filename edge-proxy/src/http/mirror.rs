@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+use crate::authority::Authority;
 use crate::calls::ask::deliver;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::endpoint::Host;
 use crate::config::route::Mirror;
-use crate::config::table::without_port;
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::local::Pinned;
@@ -91,7 +91,7 @@ pub(crate) fn start(
 /// `-shadow` behind the host (not the port), so that a backend can tell copies apart.
 fn shadow(authority: &HeaderValue) -> HeaderValue {
     let text = authority.to_str().unwrap_or("");
-    let host = without_port(text);
+    let host = Authority::of(text).host;
     let port = &text[host.len()..];
     HeaderValue::from_str(&format!("{host}-shadow{port}")).unwrap_or_else(|_| authority.clone())
 }

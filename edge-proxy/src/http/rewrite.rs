@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::HeaderValue;
 use regex::Regex;
 
+use crate::authority::Authority;
 use crate::config::route::{
     HostRewrite, PathCondition, PathRewrite, Redirect, RedirectPath, RedirectScheme, RegexRewrite,
 };
@@ -70,10 +71,9 @@ pub(crate) fn location(redirect: &Redirect, condition: &PathCondition, head: &He
         Some(RedirectScheme::Http) => "http",
         None => head.scheme,
     };
-    let authority = head.authority_text();
-    let old_host = crate::config::table::without_port(authority);
-    let old_port = authority.get(old_host.len() + 1..).unwrap_or("");
-    let host = redirect.host.as_deref().unwrap_or(old_host);
+    let old = Authority::of(head.authority_text());
+    let old_port = old.port.unwrap_or_default();
+    let host = redirect.host.as_deref().unwrap_or(old.host);
     let default_of = |scheme: &str| if scheme == "https" { "443" } else { "80" };
     let configured = redirect.port.map(|port| port.to_string());
     // Envoy keeps the client's port, except that a new scheme drops the old one's default port and that a new host

@@ -16,10 +16,10 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::authority::Authority;
 use crate::config::cluster::ClusterEntry;
 use crate::config::dynamic_forward_proxy::Naming;
 use crate::config::endpoint::{Health, Host, HostAddress, HostId};
-use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
 use crate::fault::Fault;
 
@@ -202,12 +202,11 @@ impl KnownNames {
 }
 
 fn split(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
-    let host = without_port(authority);
-    let port = match authority.get(host.len()..)? {
-        "" => usual_port,
-        // A sign is read as a part of a number.
-        port if port.contains('+') => return None,
-        port => port.strip_prefix(':')?.parse().ok()?,
+    let authority = Authority::of(authority);
+    let host = authority.host;
+    let port = match authority.port {
+        None => usual_port,
+        Some(_) => authority.port_number()?.try_into().ok()?,
     };
     let is_host = match without_brackets(host) {
         Some(address) => address.parse::<IpAddr>().is_ok(),

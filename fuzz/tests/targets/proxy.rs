@@ -12,7 +12,6 @@ use edge_proxy::{
         prefixed_headers, route_table,
         secret::secret,
     },
-    config::table::without_port,
     xds::{
         Kind,
         assembly::{Assembly, Origin},
@@ -210,7 +209,7 @@ fn authorities() {
         .with_iterations(5000)
         .with_type::<String>()
         .for_each(|authority| {
-            let host = without_port(authority);
+            let host = Authority::of(authority).host;
             assert!(authority.starts_with(host), "{authority}");
             let rest = &authority[host.len()..];
             let port = rest.strip_prefix(':');

@@ -167,16 +167,6 @@ fn hosts_are_found_exactly_then_by_the_longest_wildcard() {
     assert_eq!(name("example.org"), None);
 }
 
-#[test]
-fn ports_are_cut_off_hosts_but_not_out_of_addresses() {
-    assert_eq!(without_port("example.com:80"), "example.com");
-    assert_eq!(without_port("example.com:a"), "example.com");
-    assert_eq!(without_port("[::1]:80"), "[::1]");
-    assert_eq!(without_port("[::1]"), "[::1]");
-    assert_eq!(without_port("::1"), "::1");
-    assert_eq!(without_port("example.com"), "example.com");
-}
-
 /// Few segments, so that paths and conditions meet often.
 fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(prop_oneof![Just("a"), Just("b"), Just("ab"), Just("")], 0..4)

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Response};
 
+use crate::authority::Authority;
 use crate::config::endpoint::HostId;
 use crate::config::header::{HeaderStep, HeaderTemplate, TemplatePart};
 use crate::config::route::{HostRewrite, RetryPolicy};
@@ -306,7 +307,7 @@ impl<'a> Forwarding<'a> {
 
     async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
         let upstreams = &self.exchange.connection.upstreams;
-        let name = crate::config::table::without_port(head.authority_text());
+        let name = Authority::of(head.authority_text()).host;
         // Boxed: large, and the usual request finds a connection.
         let opening = Box::pin(pool.acquire(upstreams, self.speak, Some(name)));
         match self.within_limits(opening, Some(pool)).await {

@@ -185,27 +185,6 @@ fn forwarded_addresses_are_counted_from_the_right() {
 
 /// As from stock Envoy 1.40.
 #[test]
-fn the_dot_of_a_host_goes_and_what_follows_it_stays() {
-    for (authority, bare) in [
-        ("a.example.", Some("a.example")),
-        ("a.example.:8080", Some("a.example:8080")),
-        ("a.example.:99999", Some("a.example:99999")),
-        ("a.example.:", Some("a.example:")),
-        ("a.example..", Some("a.example.")),
-        ("a.example", None),
-        ("a.example:080", None),
-        ("a.example:99999", None),
-        ("a.example:", None),
-        ("localhost", None),
-        ("[::1]:80", None),
-        ("192.0.2.1:80", None),
-    ] {
-        assert_eq!(without_dot(authority).as_deref(), bare, "{authority}");
-    }
-}
-
-/// As from stock Envoy 1.40.
-#[test]
 fn ports_go_if_they_are_any_or_the_listeners() {
     for (authority, any, matching) in [
         ("a.example:80", Some("a.example"), Some("a.example")),
