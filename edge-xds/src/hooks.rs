@@ -18,9 +18,12 @@
 //! clusters, endpoints, secrets and tables that have gone stay too, for it may need them, and so do the filters of
 //! chains: a proxy passes over what a route says of a filter that its chain lacks, and would open it.
 
+mod answers;
 mod before;
 mod judge;
+mod question;
 mod shown;
+mod single;
 mod split;
 mod tables;
 mod whole;
@@ -28,230 +31,23 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
+pub use answers::{Answer, Answers, Cause, Outcome, PendingQuestion, Problem};
 pub use judge::{judge, judge_all};
+pub use question::{Hook, Hooks, Question, QuestionKey, Resources};
 pub use shown::Shown;
 
 use crate::snapshot::{Body, Entry, ResourceType, Section, Snapshot, Source};
 use bytes::Bytes;
-use edge_ir::{CustomObjects, Network, Origins};
+use edge_ir::{Network, Origins};
 use envoy_types::pb::envoy::config::cluster::v3::{
     Cluster,
     cluster::{ClusterDiscoveryType, DiscoveryType},
 };
 use prost::Message as _;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use single::Single;
+use std::{collections::BTreeMap, sync::Arc};
 use tables::Tables;
 use whole::Whole;
-use xxhash_rust::xxh3::Xxh3Default;
-
-/// When a service is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
-    /// For each route of a virtual host.
-    Route,
-    /// For each virtual host, its routes done.
-    VirtualHost,
-    /// For each listener of HTTP.
-    HttpListener,
-    /// For each cluster.
-    Cluster,
-    /// For the endpoints of each cluster.
-    Endpoints,
-    /// For all that the fleet is served, at the end.
-    Translation,
-}
-
-/// When any service is called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hooks {
-    /// For which resources.
-    pub hooks: BTreeSet<Hook>,
-    /// What [`Hook::Translation`] is given.
-    pub whole: BTreeSet<ResourceType>,
-}
-
-/// Encoded resources by their kind.
-pub type Resources = BTreeMap<ResourceType, Vec<Bytes>>;
-
-/// What services are asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// About one resource.
-    One {
-        /// Which it is.
-        hook: Hook,
-        /// The encoded resource.
-        resource: Bytes,
-        /// The domains of a route's host.
-        hostnames: Box<[Box<str>]>,
-        /// Objects that go with it.
-        custom: Option<Arc<CustomObjects>>,
-    },
-    /// About all of a fleet.
-    All {
-        /// The resources.
-        resources: Resources,
-        /// Policies for anything of it.
-        custom: Option<Arc<CustomObjects>>,
-    },
-}
-
-/// What tells questions apart: a hash of all that they hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct QuestionKey(u128);
-
-impl Question {
-    /// What tells it from others.
-    pub fn key(&self) -> QuestionKey {
-        let mut hasher = Xxh3Default::new();
-        let mut add = |bytes: &[u8]| {
-            hasher.update(&bytes.len().to_le_bytes());
-            hasher.update(bytes);
-        };
-        match self {
-            Self::One {
-                hook,
-                resource,
-                hostnames,
-                custom,
-            } => {
-                add(&[*hook as u8]);
-                add(resource);
-                hostnames.iter().for_each(|name| add(name.as_bytes()));
-                add_custom(custom.as_deref(), &mut add);
-            }
-            Self::All { resources, custom } => {
-                add(&[Hook::Translation as u8]);
-                for (kind, resources) in resources {
-                    add(kind.type_url().as_bytes());
-                    resources.iter().for_each(|resource| add(resource));
-                }
-                add_custom(custom.as_deref(), &mut add);
-            }
-        }
-        QuestionKey(hasher.digest128())
-    }
-}
-
-/// Nothing, where nothing goes with a resource.
-fn add_custom(custom: Option<&CustomObjects>, add: &mut impl FnMut(&[u8])) {
-    let Some(custom) = custom else { return };
-    for (role, objects) in [(b"r", &custom.resources), (b"p", &custom.policies)] {
-        add(role);
-        objects.iter().for_each(|object| add(object.json.as_bytes()));
-    }
-}
-
-/// What came of a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// What is served; none while a service that may not fail open fails.
-    pub answer: Option<Answer>,
-    /// What went wrong. With an answer beside it: of a service that may fail open.
-    pub problem: Option<Problem>,
-}
-
-/// What all services together made of what they were asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The resource: the bytes that were asked about where nothing is changed.
-    One(Bytes),
-    /// All resources of the kinds that were asked about, and what else was added.
-    All(Resources),
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// In words.
-    pub text: Arc<str>,
-    /// Whose fault it is.
-    pub cause: Cause,
-}
-
-/// Whose fault it is that there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The service can't be reached, or doesn't answer in time: nobody knows what it would say.
-    Unreachable,
-    /// It answered, with an error or with what can't be used.
-    Refused,
-}
-
-/// A question that nobody has answered well.
-#[derive(Clone, Debug)]
-pub struct PendingQuestion {
-    /// Which of all questions this is; one that was forgotten and asked again has another number.
-    pub number: u64,
-    /// What is asked.
-    pub question: Arc<Question>,
-}
-
-/// What is known of questions, and what is still to be asked.
-#[derive(Debug, Default)]
-pub struct Answers {
-    outcomes: BTreeMap<QuestionKey, Outcome>,
-    questions: BTreeMap<QuestionKey, PendingQuestion>,
-    /// Whose answers were needed since the round began.
-    used: BTreeSet<QuestionKey>,
-    n_asked: u64,
-}
-
-impl Answers {
-    /// Takes what came of a question, unless it isn't asked any more. What failed stays a question.
-    pub fn take(&mut self, key: QuestionKey, number: u64, outcome: Outcome) {
-        if self.questions.get(&key).is_some_and(|asked| asked.number == number) {
-            if outcome.problem.is_none() {
-                self.questions.remove(&key);
-            }
-            self.outcomes.insert(key, outcome);
-        }
-    }
-
-    /// Forgets every answer: the services are others.
-    pub fn forget(&mut self) {
-        let n_asked = self.n_asked;
-        *self = Self {
-            n_asked,
-            ..Self::default()
-        };
-    }
-
-    /// Begins to look at all fleets.
-    pub fn begin(&mut self) {
-        self.used.clear();
-    }
-
-    /// Forgets what no fleet needed since the round began.
-    pub fn end(&mut self) {
-        self.outcomes.retain(|key, _| self.used.contains(key));
-        self.questions.retain(|key, _| self.used.contains(key));
-    }
-
-    /// What is to be asked, or asked again.
-    pub fn questions(&self) -> &BTreeMap<QuestionKey, PendingQuestion> {
-        &self.questions
-    }
-
-    fn ask(&mut self, question: Question) -> (QuestionKey, Option<&Outcome>) {
-        let key = question.key();
-        self.used.insert(key);
-        let outcome = self.outcomes.get(&key);
-        if outcome.is_none() {
-            self.questions.entry(key).or_insert_with(|| {
-                self.n_asked += 1;
-                PendingQuestion {
-                    number: self.n_asked,
-                    question: Arc::new(question),
-                }
-            });
-        }
-        (key, outcome)
-    }
-}
 
 /// What services made of a fleet.
 #[derive(Debug)]
@@ -286,22 +82,6 @@ pub struct Hooked {
     served: Snapshot,
     /// What services were shown beside it.
     shown: Arc<Shown>,
-}
-
-/// A resource that is asked about by itself.
-#[derive(Debug, Default)]
-struct Single {
-    kept: Option<Kept>,
-    /// The latest that a service has answered for.
-    good: Option<Arc<Entry>>,
-}
-
-/// What became of what, finally.
-#[derive(Debug)]
-struct Kept {
-    base: Arc<Entry>,
-    result: Arc<Entry>,
-    keys: Vec<QuestionKey>,
 }
 
 /// A look at one fleet.
@@ -355,7 +135,7 @@ impl Round<'_> {
 
     /// A result of before needs its answers still.
     fn reuse(&mut self, keys: &[QuestionKey]) {
-        self.answers.used.extend(keys);
+        self.answers.reuse(keys);
     }
 
     fn hold(&mut self, kind: ResourceType, name: &Arc<str>, origins: Origins, problem: Problem) {
@@ -384,13 +164,7 @@ impl Hooked {
         let kinds = [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Listener];
         let singles = kinds.map(|kind| {
             let entries = self.served.section(kind).entries().iter();
-            let singles = entries.map(|entry| {
-                let single = Single {
-                    kept: None,
-                    good: Some(Arc::clone(entry)),
-                };
-                (Arc::clone(&entry.name), single)
-            });
+            let singles = entries.map(|entry| (Arc::clone(&entry.name), Single::over(entry)));
             (kind, singles.collect())
         });
         self.singles = singles.into();
@@ -403,7 +177,7 @@ impl Hooked {
     fn show(&mut self, shown: &Arc<Shown>) {
         if *self.shown != **shown {
             for single in self.singles.values_mut().flat_map(BTreeMap::values_mut) {
-                single.kept = None;
+                single.ask_again();
             }
             self.tables.ask_again();
             self.whole.ask_again();
@@ -472,65 +246,18 @@ impl Hooked {
 
     /// A section of entries: one that is there already, where they are the same.
     fn section(&self, base: &Arc<Section>, kind: ResourceType, entries: Vec<Arc<Entry>>) -> Arc<Section> {
-        let is_same = |section: &&Arc<Section>| {
+        let has_same_entries = |section: &&Arc<Section>| {
             let known = section.entries();
             known.len() == entries.len() && known.iter().zip(&entries).all(|(a, b)| Arc::ptr_eq(a, b))
         };
-        let found = [base, self.served.section(kind)].into_iter().find(is_same);
+        let found = [base, self.served.section(kind)].into_iter().find(has_same_entries);
         found.map_or_else(|| Arc::new(Section::new(entries)), Arc::clone)
     }
 }
 
-impl Single {
-    fn apply(
-        &mut self,
-        round: &mut Round<'_>,
-        hook: Hook,
-        kind: ResourceType,
-        entry: &Arc<Entry>,
-    ) -> Option<Arc<Entry>> {
-        if let Some(kept) = self.kept.as_ref().filter(|kept| is_same(&kept.base, entry)) {
-            round.reuse(&kept.keys);
-            return Some(Arc::clone(&kept.result));
-        }
-        self.kept = None;
-        let resource = entry.body.contiguous();
-        let question = Question::One {
-            hook,
-            resource: resource.clone(),
-            hostnames: Box::default(),
-            custom: round.shown.beside(hook, &entry.name),
-        };
-        match round.ask(question) {
-            Stand::Taken(Answer::One(bytes), key) => {
-                let result = replaced(entry, kind, &resource, bytes);
-                self.good = Some(Arc::clone(&result));
-                self.kept = Some(Kept {
-                    base: Arc::clone(entry),
-                    result: Arc::clone(&result),
-                    keys: vec![key],
-                });
-                return Some(result);
-            }
-            Stand::Open(Answer::One(bytes)) => return Some(replaced(entry, kind, &resource, bytes)),
-            Stand::Held(problem) => round.hold(kind, &entry.name, Arc::clone(&entry.origins), problem),
-            Stand::Pending | Stand::Taken(..) | Stand::Open(_) => {}
-        }
-        self.good.clone()
-    }
-}
-
-fn is_same(a: &Arc<Entry>, b: &Arc<Entry>) -> bool {
-    Arc::ptr_eq(a, b) || a == b
-}
-
-/// The entry with other bytes; the entry itself, where they aren't. A refusal of it can't be led back to a piece of the
-/// IR any more, so it has no source.
-fn replaced(entry: &Arc<Entry>, kind: ResourceType, before: &Bytes, bytes: Bytes) -> Arc<Entry> {
-    match *before == bytes {
-        true => Arc::clone(entry),
-        false => made(kind, Arc::clone(&entry.name), bytes, Arc::clone(&entry.origins)),
-    }
+/// Whether an entry is as it was before, which most are by their allocation.
+fn is_unchanged(before: &Arc<Entry>, now: &Arc<Entry>) -> bool {
+    Arc::ptr_eq(before, now) || before == now
 }
 
 /// An entry of bytes that a service gave.

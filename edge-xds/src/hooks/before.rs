@@ -1,6 +1,6 @@
 //! What stays of before while something stands at its last good version: it may need what is gone by now.
 
-use super::{Hooked, is_same};
+use super::{Hooked, is_unchanged};
 use crate::{
     lower::with_filters_of,
     snapshot::{ResourceType, Section, Snapshot},
@@ -40,7 +40,7 @@ impl Hooked {
         let base = Arc::clone(snapshot.section(ResourceType::Listener));
         let before = self.served.section(ResourceType::Listener);
         let widened = base.entries().iter().map(|entry| {
-            let Some(served) = before.get(&entry.name).filter(|served| !is_same(served, entry)) else {
+            let Some(served) = before.get(&entry.name).filter(|served| !is_unchanged(served, entry)) else {
                 return Arc::clone(entry);
             };
             match with_filters_of(served, entry) {

@@ -1,7 +1,8 @@
 //! Route tables: services are asked about their routes and virtual hosts, and a table is put together of what they say.
 
 use super::{
-    Answer, Hook, Question, QuestionKey, Round, Stand, is_same,
+    Answer, Hook, Question, QuestionKey, Round, Stand, is_unchanged,
+    single::CachedAnswer,
     split::{self, DOMAINS, Field, HOSTS, NAME, ROUTE_MATCH, ROUTE_METADATA, ROUTE_NAME, ROUTES},
 };
 use crate::{
@@ -30,7 +31,7 @@ pub(super) struct Tables {
 
 #[derive(Debug, Default)]
 struct Table {
-    kept: Option<super::Kept>,
+    cached: Option<CachedAnswer>,
     hosts: BTreeMap<Box<str>, Host>,
 }
 
@@ -82,7 +83,7 @@ impl Tables {
                 Some((name, host))
             });
             let table = Table {
-                kept: None,
+                cached: None,
                 hosts: hosts.collect(),
             };
             (plain_name(entry), table)
@@ -95,7 +96,7 @@ impl Tables {
     /// Nothing of what was answered is known to hold still.
     pub(super) fn ask_again(&mut self) {
         for table in self.tables.values_mut() {
-            table.kept = None;
+            table.cached = None;
             table.hosts.values_mut().for_each(|host| host.kept = None);
         }
     }
@@ -116,11 +117,11 @@ impl Tables {
 
 impl Table {
     fn apply(&mut self, round: &mut Round<'_>, entry: &Arc<Entry>) -> Arc<Entry> {
-        if let Some(kept) = self.kept.as_ref().filter(|kept| is_same(&kept.base, entry)) {
-            round.reuse(&kept.keys);
-            return Arc::clone(&kept.result);
+        if let Some(cached) = self.cached.as_ref().filter(|cached| is_unchanged(&cached.base, entry)) {
+            round.reuse(&cached.keys);
+            return Arc::clone(&cached.result);
         }
-        self.kept = None;
+        self.cached = None;
         let Some((header, pieces)) = cut(entry) else {
             return Arc::clone(entry);
         };
@@ -150,7 +151,7 @@ impl Table {
             false => Arc::clone(entry),
         };
         if is_settled {
-            self.kept = Some(super::Kept {
+            self.cached = Some(CachedAnswer {
                 base: Arc::clone(entry),
                 result: Arc::clone(&result),
                 keys,

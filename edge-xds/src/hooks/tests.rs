@@ -5,7 +5,7 @@ use crate::{
     lower::Lowering,
     sample::{cluster, endpoints, fleet, host, route},
 };
-use edge_ir::{Fleet, Route as IrRoute, VirtualHost as IrHost};
+use edge_ir::{CustomObjects, Fleet, Route as IrRoute, VirtualHost as IrHost};
 use envoy_types::pb::envoy::config::{
     listener::v3::Listener,
     route::v3::{Route, RouteConfiguration, VirtualHost, route::Action, route_match::PathSpecifier},

@@ -51,7 +51,10 @@ impl Whole {
             // What is still to come would be asked about again.
             return self.instead(round, snapshot);
         }
-        let kept = self.kept.take().filter(|(base, ..)| is_same(base, &snapshot, round));
+        let kept = self
+            .kept
+            .take()
+            .filter(|(base, ..)| asks_the_same(base, &snapshot, round));
         let (question, known) = match kept {
             Some((_, question, said)) => (question, said),
             None => {
@@ -144,7 +147,7 @@ impl Said {
 }
 
 /// Whether all that is asked about is the same.
-fn is_same(a: &Snapshot, b: &Snapshot, round: &Round<'_>) -> bool {
+fn asks_the_same(a: &Snapshot, b: &Snapshot, round: &Round<'_>) -> bool {
     let mut kinds = round.hooks.whole.iter();
     kinds.all(|kind| Arc::ptr_eq(a.section(*kind), b.section(*kind)))
 }
