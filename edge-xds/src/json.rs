@@ -10,6 +10,8 @@
 
 mod canonical;
 mod descriptors;
+mod duplicates;
+mod path;
 mod redact;
 mod value;
 mod write;
@@ -170,7 +172,7 @@ impl Codec {
                 });
             }
         }
-        if let Some(error) = value::twice_named(&self.pool, &descriptor, &value) {
+        if let Some(error) = duplicates::named_twice(&self.pool, &descriptor, &value) {
             return Err(error);
         }
         match read(&descriptor, &value) {
