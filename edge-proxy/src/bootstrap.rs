@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use crate::compile::field::{At, Rejection, fields, is, unpack};
 use crate::compile::metrics;
-use crate::config::listener::PrefixedHeaders;
+use crate::config::http_manager::PrefixedHeaders;
 use crate::config::metrics::Kept;
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ use scopes::Scopes;
 use crate::config::ClusterId;
 use crate::config::filter::geoip::Database;
 use crate::config::filter::jwt::RemoteKeys;
-use crate::config::listener::PrefixedHeaders;
+use crate::config::http_manager::PrefixedHeaders;
 use crate::config::zones::LocalProxies;
 
 /// What compiling needs besides the message.

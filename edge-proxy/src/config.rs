@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod access_log;
+pub mod address;
 pub mod cluster;
 pub mod collector;
 pub mod connection_limit;
@@ -19,6 +20,7 @@ pub mod filter;
 pub mod hashing;
 pub mod header;
 pub mod health;
+pub mod http_manager;
 pub mod listener;
 pub mod load;
 pub mod metrics;
@@ -39,7 +41,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use cluster::ClusterEntry;
-use listener::{Listener, RouteSource};
+use http_manager::RouteSource;
+use listener::Listener;
 use table::RouteTable;
 
 /// The index of a cluster in a [`Snapshot`]; stable for a name while anything refers to that name.

@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 
 use crate::clock::{Kind, Timer};
 use crate::config::access::Facts;
-use crate::config::listener::{FilterChain, HttpManager, Listener};
+use crate::config::http_manager::HttpManager;
+use crate::config::listener::{FilterChain, Listener};
 use crate::connection::budget::Budget;
 use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::http1::buffers::LARGE_READ;

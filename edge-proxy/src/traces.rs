@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::access_log::{Client, Record};
 use crate::config::endpoint::Host;
-use crate::config::listener::HttpManager;
+use crate::config::http_manager::HttpManager;
 use crate::config::tracing::{RouteTracing, Sampler, Tracer, Tracing};
 use crate::fault::Fault;
 use crate::local::Local;

@@ -20,7 +20,7 @@ use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, string_condition};
 use crate::compile::http::address_ranges;
 use crate::config::access::{AccessPolicy, AccessRules, Condition, Effect, MetadataCondition, MetadataPath, ValueTest};
-use crate::config::listener::AddressRange;
+use crate::config::address::AddressRange;
 use crate::expression::{Attribute, FieldName, Message};
 
 /// What rules are about.

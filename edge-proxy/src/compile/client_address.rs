@@ -9,7 +9,7 @@ use http::{HeaderName, StatusCode};
 
 use crate::compile::field::{At, Rejection, fields, is, truth, unpack};
 use crate::compile::http::{address_ranges, internal_ranges};
-use crate::config::listener::{ClientAddress, Detection};
+use crate::config::address::{ClientAddress, Detection};
 
 /// Compiles the fields of a manager that say so.
 pub(super) fn client_address(at: &At<'_>, manager: &HttpConnectionManager) -> Result<ClientAddress, Rejection> {

@@ -41,8 +41,8 @@ use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryB
 use crate::config::endpoint::LbSettings;
 use crate::config::endpoint::hashing::Hashing;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
-use crate::config::listener::{Http1Upstream, Http2Options};
 use crate::config::load::{HostSource, LoadWeights};
+use crate::config::protocol::{Http1Upstream, Http2Options};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
 

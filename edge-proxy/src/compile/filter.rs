@@ -45,7 +45,7 @@ use envoy_types::pb::google::protobuf::Any;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
 use crate::compile::{Context, access_log};
 use crate::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters, Mark, RouteFilter, RouteFilters};
-use crate::config::listener::RouterOptions;
+use crate::config::http_manager::RouterOptions;
 
 /// Compiles what a chain says of a filter.
 type OnChain = fn(&At<'_>, &Any, &mut Context) -> Result<FilterKind, Rejection>;

@@ -25,12 +25,14 @@ use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number
 use crate::compile::protocol;
 use crate::compile::{access_log, client_address, filter, route_table, tracing};
 use crate::config::RouteTableId;
+use crate::config::address::{AddressFilter, AddressRange};
 use crate::config::header::HeaderSteps;
-use crate::config::listener::{
-    AddressFilter, AddressRange, CertificateDetails, Codec, Connect, DownstreamTimeouts, EscapedSlashes,
-    ForwardClientCert, HttpManager, PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
+use crate::config::http_manager::{
+    CertificateDetails, Codec, Connect, EscapedSlashes, ForwardClientCert, HttpManager, PathNormalization, RouteSource,
+    SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 use crate::config::request_id::{RequestId, TracesInIds};
+use crate::config::timeouts::DownstreamTimeouts;
 
 /// What `server` says when the configuration gives no name.
 const DEFAULT_SERVER_NAME: &str = "edge";

@@ -37,9 +37,9 @@ use crate::config::ClusterId;
 use crate::config::access::AccessRules;
 use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
+use crate::config::http_manager::{HttpManager, RouteSource};
 use crate::config::listener::{
-    DualStack, FilterChain, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource, SocketProtocol,
-    log_clusters,
+    DualStack, FilterChain, ListenAddress, Listener, Network, ProxyProtocol, SocketProtocol, log_clusters,
 };
 use crate::config::socket::SocketOptions;
 use crate::config::stream::UdpProxy;

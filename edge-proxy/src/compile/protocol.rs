@@ -13,8 +13,9 @@ use http::HeaderValue;
 
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, unpack};
 use crate::compile::header::string_condition;
-use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
+use crate::config::http_manager::UnderscoreAction;
 use crate::config::protocol::KeepaliveTimes;
+use crate::config::protocol::{Http1Options, Http2Options};
 
 /// The version-independent options.
 pub(super) struct CommonOptions {

@@ -34,7 +34,7 @@ use crate::compile::route::{Edits, Levels, fraction};
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::RouteFilters;
-use crate::config::listener::{Connect, Upgrade};
+use crate::config::http_manager::{Connect, Upgrade};
 use crate::config::route::{
     Action, ClusterChoice, DirectBody, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathRewrite, Redirect,
     RedirectPath, RedirectScheme, WeightedCluster, WeightedClusters,

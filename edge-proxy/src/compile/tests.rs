@@ -14,7 +14,8 @@ use crate::config::endpoint::{EndpointSet, LbSettings};
 use crate::config::filter::cors::{Granted, OtherPreflights};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::{HeaderStep, PutAction};
-use crate::config::listener::{EscapedSlashes, Hello, RouteSource};
+use crate::config::http_manager::{EscapedSlashes, RouteSource};
+use crate::config::listener::Hello;
 use crate::config::route::{Action, ClusterChoice, PathRewrite};
 
 fn message<M: Message + Name + Default>(yaml: &str) -> M {

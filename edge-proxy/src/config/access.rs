@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::Method;
 use serde_json::Value;
 
+use crate::config::address::AddressRange;
 use crate::config::header::{HeaderCondition, StringCondition};
-use crate::config::listener::AddressRange;
 use crate::config::table::RequestView;
 pub use crate::expression::Metadata;
 use crate::expression::{self, Expression};

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::config::address::AddressFilter;
 use crate::config::endpoint::{Host, HostAddress};
-use crate::config::listener::AddressFilter;
 use crate::config::route::HostRewrite;
 
 /// Which addresses of a name are used.

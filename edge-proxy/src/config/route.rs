@@ -18,7 +18,7 @@ use crate::config::access_log::BodyFormat;
 use crate::config::filter::RouteFilters;
 use crate::config::hashing::HashPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
-use crate::config::listener::Upgrade;
+use crate::config::http_manager::Upgrade;
 use crate::config::tracing::RouteTracing;
 
 /// One route.

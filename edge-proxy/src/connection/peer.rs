@@ -20,7 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::config::access_log::PeerPart;
-use crate::config::listener::CertificateDetails;
+use crate::config::http_manager::CertificateDetails;
 use crate::config::tls::Uris;
 use crate::transport::Transport;
 

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::clock::Kind;
-use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, RouteSource};
+use crate::config::http_manager::{Codec, HttpManager, RouteSource};
+use crate::config::listener::{FilterChain, Listener};
 use crate::config::table::RouteTable;
 use crate::config::{RouteTableId, Snapshot};
 use crate::connection::Connection;

@@ -3,7 +3,7 @@
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 
-use crate::config::listener::ServerHeader;
+use crate::config::http_manager::ServerHeader;
 use crate::connection::Connection;
 use crate::http::body::ResponseBody;
 use crate::http::ingress::X_REQUEST_ID;

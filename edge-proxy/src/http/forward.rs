@@ -24,7 +24,7 @@ use crate::config::Snapshot;
 use crate::config::cluster::{Cluster, ClusterEntry, LbPolicy};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::header::HeaderSteps;
-use crate::config::listener::{Connect, SchemeOverride, Upgrade};
+use crate::config::http_manager::{Connect, SchemeOverride, Upgrade};
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
 use crate::connection::Connection;
 use crate::fault::Fault;

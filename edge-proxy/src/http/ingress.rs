@@ -16,7 +16,8 @@ use hyper::ext::Protocol as ExtendedProtocol;
 
 use crate::authority::{Authority, without_trailing_dot};
 use crate::config::header::StringCondition;
-use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction, Upgrade};
+use crate::config::http_manager::{PrefixedHeaders, StripPort, UnderscoreAction, Upgrade};
+use crate::config::protocol::Http1Options;
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};

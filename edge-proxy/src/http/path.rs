@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use crate::config::listener::{EscapedSlashes, PathNormalization};
+use crate::config::http_manager::{EscapedSlashes, PathNormalization};
 
 /// What becomes of a path.
 #[derive(Debug, PartialEq, Eq)]

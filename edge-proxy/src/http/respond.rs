@@ -7,7 +7,7 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::clock::Kind;
-use crate::config::listener::Upgrade;
+use crate::config::http_manager::Upgrade;
 use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
 use crate::http::edits::{self, Scene};

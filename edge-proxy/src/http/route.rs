@@ -12,7 +12,7 @@ use crate::access_log::{self, Course};
 use crate::config::Snapshot;
 use crate::config::access::Metadata;
 use crate::config::filter::RouteFilters;
-use crate::config::listener::HttpManager;
+use crate::config::http_manager::HttpManager;
 use crate::config::route::{Action, DirectBody, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
 use crate::config::table::{RouteTable, TlsRequirement};
 use crate::connection::Connection;

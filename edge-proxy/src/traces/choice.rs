@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::listener::PrefixedHeaders;
+use crate::config::http_manager::PrefixedHeaders;
 use crate::config::request_id::TracesInIds;
 use crate::config::tracing::Shares;
 use crate::random::Random;

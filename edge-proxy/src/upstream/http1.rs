@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::config::listener::Http1Upstream;
+use crate::config::protocol::Http1Upstream;
 use crate::http1::Trailers;
 use crate::http1::buffers::Buffers;
 use crate::http1::client::{Client, Passing};

@@ -239,8 +239,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::address::AddressFilter;
     use crate::config::dynamic_forward_proxy::DnsFamily;
-    use crate::config::listener::AddressFilter;
 
     fn naming(most: usize, refused: AddressFilter) -> Naming {
         Naming {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use edge_proxy::config::address::{AddressFilter, AddressRange};
 use edge_proxy::config::cluster::LbPolicy;
 use edge_proxy::config::dynamic_forward_proxy::{DnsFamily, NamedOtherwise, Naming};
 use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
-use edge_proxy::config::listener::{AddressFilter, AddressRange};
 use edge_proxy::config::load::{HostSource, LoadWeights};
 use edge_proxy::config::route::{HostRewrite, RetryOn};
 use http::{HeaderName, HeaderValue, Response};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use edge_proxy::config::listener::{Codec, HttpManager};
+use edge_proxy::config::http_manager::{Codec, HttpManager};
 use edge_proxy::stats::WorkerIndex;
 use http::Response;
 use http_body_util::Full;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use edge_proxy::config::listener::{Codec, HttpManager};
+use edge_proxy::config::http_manager::{Codec, HttpManager};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
 use edge_proxy::stats::WorkerIndex;

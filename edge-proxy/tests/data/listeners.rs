@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use edge_proxy::config::listener::{FilterChain, Listener, RouteSource, ServerHeader};
+use edge_proxy::config::http_manager::{RouteSource, ServerHeader};
+use edge_proxy::config::listener::{FilterChain, Listener};
 use edge_proxy::config::{RouteTableId, Snapshot};
 use http::{HeaderValue, Request};
 use http_body_util::Full;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use edge_proxy::config::RouteTableId;
 use edge_proxy::config::cluster::UpstreamProtocol;
-use edge_proxy::config::listener::{
-    FilterChain, FilterChains, ForwardClientCert, Listener, Network, RouteSource, ServerHeader,
-};
+use edge_proxy::config::http_manager::{ForwardClientCert, RouteSource, ServerHeader};
+use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, Network};
 use edge_proxy::config::tls::{DownstreamTls, Sni, TlsReports, UpstreamTls};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use edge_proxy::config::cluster::UpstreamProtocol;
-use edge_proxy::config::listener::{Connect, HttpManager, Upgrade};
+use edge_proxy::config::http_manager::{Connect, HttpManager, Upgrade};
 use edge_proxy::config::route::{Action, PathCondition};
 use edge_proxy::stats::WorkerIndex;
 use h2::ext::Protocol;

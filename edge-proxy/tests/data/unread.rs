@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use edge_proxy::config::cluster::{CircuitLimits, Cluster, ClusterEntry, UpstreamProtocol};
-use edge_proxy::config::listener::HttpManager;
+use edge_proxy::config::http_manager::HttpManager;
 use edge_proxy::config::route::{Action, DirectResponse, Forward, PathCondition, Route};
 use edge_proxy::stats::WorkerIndex;
 use http::{Response, StatusCode};

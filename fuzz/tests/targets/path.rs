@@ -3,7 +3,7 @@
 use bolero::check;
 use bytes::Bytes;
 use edge_proxy::{
-    config::listener::{EscapedSlashes, PathNormalization},
+    config::http_manager::{EscapedSlashes, PathNormalization},
     path::{Normalized, normalize},
 };
 use http::uri::PathAndQuery;

@@ -21,7 +21,7 @@ use crate::config::access_log::{
     Operator, PeerPart, Piece, Query, TimePart, place,
 };
 use crate::config::header::HeaderField;
-use crate::config::listener::PrefixedHeaders;
+use crate::config::http_manager::PrefixedHeaders;
 
 /// What formats know beside their text.
 pub(in crate::compile) struct Words<'a> {

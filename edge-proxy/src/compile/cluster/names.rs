@@ -9,8 +9,8 @@ use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCa
 use crate::compile::cluster::discovery::dns_family;
 use crate::compile::field::{At, Rejection, duration_or, fields, number};
 use crate::compile::http::address_filter;
+use crate::config::address::AddressFilter;
 use crate::config::dynamic_forward_proxy::Naming;
-use crate::config::listener::AddressFilter;
 
 /// Compiles a cluster of such hosts.
 pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {

@@ -7,7 +7,8 @@ use envoy_types::pb::envoy::config::listener::v3::FilterChainMatch;
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::http::address_ranges;
 use crate::compile::listener::ChainSpec;
-use crate::config::listener::{AddressRange, FilterChains};
+use crate::config::address::AddressRange;
+use crate::config::listener::FilterChains;
 
 /// Which connections a chain takes.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use crate::config::access::MetadataPath;
+use crate::config::address::AddressFilter;
 use crate::config::header::HeaderCondition;
-use crate::config::listener::AddressFilter;
 use crate::config::route::QueryCondition;
 
 /// How the descriptor of a request is made.

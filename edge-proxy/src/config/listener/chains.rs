@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::config::listener::{AddressRange, FilterChain};
+use crate::config::address::AddressRange;
+use crate::config::listener::FilterChain;
 
 /// The chains of a listener.
 #[derive(Debug)]

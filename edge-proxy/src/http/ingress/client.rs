@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
-use crate::config::listener::{Detection, ForwardClientCert, SchemeOverride};
+use crate::config::address::Detection;
+use crate::config::http_manager::{ForwardClientCert, SchemeOverride};
 use crate::connection::Connection;
 use crate::connection::peer::PeerCertificate;
 use crate::fault::Fault;

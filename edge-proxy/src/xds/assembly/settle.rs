@@ -277,7 +277,7 @@ impl Assembly {
             mentioned_clusters(&table.table, &mut mark);
         }
         for manager in self.listeners.values().flat_map(|state| state.spec.managers()) {
-            if let crate::config::listener::RouteSource::Inline(table) = &manager.routes {
+            if let crate::config::http_manager::RouteSource::Inline(table) = &manager.routes {
                 mentioned_clusters(table, &mut mark);
             }
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::compile::files::Disk;
 use crate::compile::prefixed_headers;
 use crate::config::endpoint::HostId;
-use crate::config::listener::RouteSource;
+use crate::config::http_manager::RouteSource;
 
 fn assembly() -> Assembly {
     Assembly::new(Context::new(

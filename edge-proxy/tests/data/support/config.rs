@@ -7,17 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use edge_proxy::compile::prefixed_headers;
+use edge_proxy::config::address::ClientAddress;
 use edge_proxy::config::cluster::{Cluster, ClusterEntry};
 use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, LbSettings, Level};
 use edge_proxy::config::filter::{FilterSettings, HttpFilters, Mark, RouteFilter, RouteFilters};
-use edge_proxy::config::listener::{
-    ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert, Hello,
-    Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RouteSource, RouterOptions,
+use edge_proxy::config::http_manager::{
+    Codec, EscapedSlashes, ForwardClientCert, HttpManager, PathNormalization, RouteSource, RouterOptions,
     SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
 };
+use edge_proxy::config::listener::{FilterChain, FilterChains, Hello, Listener, Network};
+use edge_proxy::config::protocol::{Http1Options, Http2Options};
 use edge_proxy::config::request_id::{RequestId, TracesInIds};
 use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
 use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
+use edge_proxy::config::timeouts::DownstreamTimeouts;
 use edge_proxy::config::{ClusterId, RouteTableId, Snapshot};
 use edge_proxy::stats::{ClusterStats, HttpStats, ListenerStats};
 use http::{HeaderValue, StatusCode};
@@ -117,7 +120,7 @@ pub(crate) fn http2_options() -> Http2Options {
 }
 
 pub(crate) fn manager(routes: RouteSource) -> HttpManager {
-    let private = |text: &str, prefix_len| edge_proxy::config::listener::AddressRange {
+    let private = |text: &str, prefix_len| edge_proxy::config::address::AddressRange {
         address: text.parse().unwrap(),
         prefix_len,
     };
@@ -172,10 +175,10 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
             delayed_close: Duration::from_secs(1),
         },
         max_requests_per_connection: None,
-        upgrades: vec![edge_proxy::config::listener::Upgrade {
+        upgrades: vec![edge_proxy::config::http_manager::Upgrade {
             protocol: "websocket".into(),
             enabled: true,
-            connect: edge_proxy::config::listener::Connect::default(),
+            connect: edge_proxy::config::http_manager::Connect::default(),
         }],
         scheme: SchemeOverride::Downstream,
         forward_client_cert: ForwardClientCert::Sanitize,
@@ -236,7 +239,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         per_connection_buffer_limit: 32 * 1024,
         idle_timeout: Some(Duration::from_secs(60)),
         // What passes to clients is then for the listener to say.
-        http1: edge_proxy::config::listener::Http1Upstream {
+        http1: edge_proxy::config::protocol::Http1Upstream {
             enable_trailers: true,
             keeps_names: false,
         },
