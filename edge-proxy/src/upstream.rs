@@ -6,6 +6,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod connect;
+pub(crate) mod counters;
 pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod lease;

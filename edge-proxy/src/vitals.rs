@@ -207,13 +207,15 @@ impl Vitals {
         reached | self.fail(Streak::ServerError, limits.0)
     }
 
-    /// Counts that there was, or was not, a way to the host; true when that streak has just reached its limit.
-    pub fn reached(&self, is_success: bool, limit: u32) -> bool {
-        self.local.count(is_success);
-        if is_success {
-            self.forget(Streak::LocalOrigin);
-            return false;
-        }
+    /// Counts that there was a way to the host.
+    pub fn reached(&self) {
+        self.local.count(true);
+        self.forget(Streak::LocalOrigin);
+    }
+
+    /// Counts that there was none; true when that streak has just reached its limit.
+    pub fn missed(&self, limit: u32) -> bool {
+        self.local.count(false);
         self.fail(Streak::LocalOrigin, limit)
     }
 

@@ -29,7 +29,7 @@ use crate::message::whole::Whole;
 use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::may_begin;
-use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, report, retry};
+use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, counters, retry};
 
 /// An answer longer than this is none.
 const MAX_ANSWER: usize = 1 << 20;
@@ -189,7 +189,7 @@ pub(crate) async fn deliver(
             .await;
         match (sent, spare) {
             (Ok(response), _) => {
-                report::count(guard.pool(), response.status());
+                counters::count_response(guard.pool(), response.status());
                 return Ok((response, lease, guard));
             }
             (Err(failure), Some(head)) if failure.fault == Fault::ConnectionTermination && !failure.heard => {

@@ -19,7 +19,7 @@ use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::{BackendEnd, Tunnel};
 use crate::message::Protocol;
 use crate::message::head::{Head, Spelled};
-use crate::upstream::{Lease, report};
+use crate::upstream::{Lease, counters};
 
 /// Makes the client's response. `head` is there when edits may speak of the request.
 pub(crate) async fn respond(
@@ -33,7 +33,7 @@ pub(crate) async fn respond(
     let took = now.saturating_duration_since(answer.sent);
     forwarding.exchange.note(|record| record.times.answered = Some(now));
     let pool = answer.guard.pool();
-    report::count(pool, answer.response.status());
+    counters::count_response(pool, answer.response.status());
     forwarding.exchange.answered_by_backend();
     pool.cells().upstream_rq_time.record(took);
     let status = answer.response.status();
@@ -131,7 +131,7 @@ fn give_cookies(forwarding: &Forwarding<'_>, headers: &mut HeaderMap) {
 pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head) -> Response<ResponseBody> {
     let exchange = &forwarding.exchange;
     exchange.answered_by_backend();
-    report::count(opened.guard.pool(), StatusCode::OK);
+    counters::count_response(opened.guard.pool(), StatusCode::OK);
     let mut headers = HeaderMap::new();
     edit(&mut headers, &forwarding, Some(head));
     let timer = exchange.timer.share();

@@ -1,8 +1,6 @@
 //! What workers tell of hosts: how they answered, or that they could not be reached (Envoy's outlier detection), and
 //! that they asked to be left out.
 
-use std::sync::atomic::Ordering;
-
 use http::{HeaderMap, StatusCode};
 
 use crate::config::cluster::Cluster;
@@ -10,50 +8,27 @@ use crate::config::endpoint::Host;
 use crate::config::health::OutlierDetection;
 use crate::config::tls::Sni;
 use crate::fault::{Fault, TlsFailure};
-use crate::stats::ClusterCells;
-use crate::upstream::HostPool;
 use crate::vitals::Flag;
 
-/// A host has answered. `asks_to_leave` is whether it asked to be left out.
-pub(crate) fn answered(cluster: &Cluster, host: &Host, status: StatusCode, headers: &HeaderMap, asks_to_leave: bool) {
-    if asks_to_leave && cluster.health.check.is_some() && host.vitals.set(Flag::Excluded) {
+/// A host has asked to be left out. Only one that is probed can be: nothing else lets it in again.
+pub(crate) fn asked_to_leave(cluster: &Cluster, host: &Host) {
+    if cluster.health.check.is_some() && host.vitals.set(Flag::Excluded) {
         cluster.health.bell.notify_one();
     }
+}
+
+/// A host has answered.
+pub(crate) fn answered(cluster: &Cluster, host: &Host, status: StatusCode, headers: &HeaderMap) {
     let Some(outliers) = &cluster.health.outliers else {
         return;
     };
-    let mut rings = false;
     if outliers.splits_local {
-        rings |= host.vitals.reached(true, outliers.local_failures.limit);
+        host.vitals.reached();
     }
     let code = grpc_code(headers).unwrap_or_else(|| status.as_u16());
-    rings |= host.vitals.answered(code, limits(outliers));
-    if rings {
+    if host.vitals.answered(code, limits(outliers)) {
         cluster.health.bell.notify_one();
     }
-}
-
-/// Counts what is got of a cluster, also where no host of it answers.
-pub(crate) fn count_status(cells: &ClusterCells, status: StatusCode) {
-    match status.as_u16() / 100 {
-        1 => cells.upstream_rq_1xx.inc(),
-        2 => cells.upstream_rq_2xx.inc(),
-        3 => cells.upstream_rq_3xx.inc(),
-        4 => cells.upstream_rq_4xx.inc(),
-        _ => cells.upstream_rq_5xx.inc(),
-    }
-    cells.upstream_rq_completed.inc();
-}
-
-/// Counts a response of a host.
-pub(crate) fn count(pool: &HostPool, status: StatusCode) {
-    count_status(pool.cells(), status);
-    let host = &pool.host.stats;
-    let outcome = match status.is_server_error() {
-        true => &host.rq_error,
-        false => &host.rq_success,
-    };
-    outcome.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A stream stands.
@@ -63,7 +38,7 @@ pub(crate) fn connected(cluster: &Cluster, host: &Host) {
     };
     // Successes complete no streak.
     if outliers.splits_local {
-        host.vitals.reached(true, outliers.local_failures.limit);
+        host.vitals.reached();
     } else {
         host.vitals.answered(200, limits(outliers));
     }
@@ -90,7 +65,7 @@ pub(crate) fn failed(cluster: &Cluster, host: &Host, fault: Fault) {
         _ => return,
     };
     let rings = if outliers.splits_local {
-        host.vitals.reached(false, outliers.local_failures.limit)
+        host.vitals.missed(outliers.local_failures.limit)
     } else {
         host.vitals.answered(code, limits(outliers))
     };

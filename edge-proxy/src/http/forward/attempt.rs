@@ -27,7 +27,7 @@ use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::limits::may_begin;
-use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, load, report, retry};
+use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, counters, load, report, retry};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Box<Head>, mut source: Source) -> Response<ResponseBody> {
@@ -323,19 +323,13 @@ impl<'a> Forwarding<'a> {
             trace.answered(response.status().as_u16());
         }
         let pool = guard.pool();
-        // Only hosts that are probed can be left out.
-        let asks_to_leave = pool.cluster.health.check.is_some() && {
-            let name = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
-            response.headers().contains_key(name)
-        };
-        load::heard(&pool.cluster, &pool.host, response.headers());
-        report::answered(
-            &pool.cluster,
-            &pool.host,
-            response.status(),
-            response.headers(),
-            asks_to_leave,
-        );
+        let (cluster, host, headers) = (&pool.cluster, &pool.host, response.headers());
+        load::heard(cluster, host, headers);
+        let asks_to_leave = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
+        if cluster.health.check.is_some() && headers.contains_key(asks_to_leave) {
+            report::asked_to_leave(cluster, host);
+        }
+        report::answered(cluster, host, response.status(), headers);
         Answer {
             response,
             lease,
@@ -390,7 +384,7 @@ impl<'a> Forwarding<'a> {
         self.exchange.note(|record| record.fault(fault));
         if fault.is_of_cluster() {
             let cells = self.entry.cluster.stats.cells(connection.worker.index);
-            report::count_status(cells, fault.verdict().status);
+            counters::count_status(cells, fault.verdict().status);
         }
         let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();
