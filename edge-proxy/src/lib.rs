@@ -1,6 +1,6 @@
 //! The data plane.
 //!
-//! What: takes an Envoy bootstrap, keeps its configuration up to date over delta xDS, and serves HTTP, streams and
+//! Takes an Envoy bootstrap, keeps its configuration up to date over delta xDS, and serves HTTP, streams and
 //! datagrams with it.
 //! Two halves: the control half (bootstrap, [`xds`](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol),
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
@@ -26,6 +26,7 @@ mod due;
 pub mod expression;
 mod fault;
 mod health;
+mod hex;
 mod http;
 pub mod http1;
 mod http2;

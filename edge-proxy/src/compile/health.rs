@@ -22,6 +22,7 @@ use crate::config::access_log::LogFile;
 use crate::config::health::{
     Events, FailurePercentage, HealthCheck, HttpProbe, Intervals, OutlierDetection, Probe, Streaks, SuccessRate,
 };
+use crate::hex;
 
 /// So much of a response is looked at, where nothing says how much.
 const LOOKED_AT: u32 = 1024;
@@ -231,22 +232,10 @@ fn payload(at: &At<'_>, message: Option<&Payload>) -> Result<Bytes, Rejection> {
     match message.and_then(|message| message.payload.as_ref()) {
         None => Ok(Bytes::new()),
         Some(Content::Binary(bytes)) => Ok(Bytes::copy_from_slice(bytes)),
-        Some(Content::Text(text)) => hex(text)
+        Some(Content::Text(text)) => hex::decode(text)
             .map(Bytes::from)
             .ok_or_else(|| at.field("text").error(format!("{text:?} is not hexadecimal"))),
     }
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()?;
-    let pairs = digits.chunks_exact(2);
-    pairs
-        .remainder()
-        .is_empty()
-        .then(|| pairs.map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 /// Outlier detection, with Envoy's defaults.

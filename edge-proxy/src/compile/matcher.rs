@@ -1,7 +1,8 @@
 //! The list of a matcher (xDS `Matcher`): conditions in their order, and what follows from each.
 
+use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::{FieldMatcher, Predicate};
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{MatcherList, MatcherType, OnMatch};
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
 
 use crate::compile::field::{At, Rejection, fields};
 
@@ -28,4 +29,14 @@ pub(super) fn entries<T>(
         }
     });
     entries.collect()
+}
+
+/// What follows from a condition, in the field `action`. A tree within a list is refused.
+pub(super) fn action<'m>(at: &At<'_>, message: &'m OnMatch) -> Result<&'m TypedExtensionConfig, Rejection> {
+    fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
+    match on_match {
+        Some(on_match::OnMatch::Action(action)) => Ok(action),
+        Some(on_match::OnMatch::Matcher(_)) => Err(at.unsupported("matcher")),
+        None => Err(at.field("action").error("is required")),
+    }
 }

@@ -36,6 +36,7 @@ use crate::compile::field::{At, Rejection, fields, truth};
 use crate::compile::files::{self, Files};
 use crate::compile::header::string_condition;
 use crate::config::header::StringCondition;
+use crate::hex;
 
 /// Where a secret comes from and what it is called there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -406,7 +407,7 @@ pub(super) fn requirements(
         crls,
         crls_of_leaf: *only_verify_leaf_cert_crl,
         names,
-        hashes: digests(&at.field("verify_certificate_hash"), verify_certificate_hash, hex)?,
+        hashes: digests(&at.field("verify_certificate_hash"), verify_certificate_hash, colon_hex)?,
         key_hashes: digests(&at.field("verify_certificate_spki"), verify_certificate_spki, base64)?,
     };
     Ok((validation, hash))
@@ -467,16 +468,9 @@ fn digests(at: &At<'_>, list: &[String], decode: impl Fn(&str) -> Option<Vec<u8>
         .collect()
 }
 
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = text
-        .chars()
-        .filter(|char| *char != ':')
-        .map(|char| char.to_digit(16))
-        .collect::<Option<_>>()?;
-    digits
-        .len()
-        .is_multiple_of(2)
-        .then(|| digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
+/// As OpenSSL writes a digest, with colons between the bytes or without.
+fn colon_hex(text: &str) -> Option<Vec<u8>> {
+    hex::decode(&text.replace(':', ""))
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

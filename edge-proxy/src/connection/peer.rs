@@ -1,9 +1,10 @@
 //! The certificate that a client has shown, as backends (`x-forwarded-client-cert`) and logs are told of it, and what
 //! was agreed on with the client.
 //!
-//! What: the text of one element of the field in Envoy's form, made when a request first needs it and kept for the
+//! The text of one element of the field in Envoy's form, made when a request first needs it and kept for the
 //! connection.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 use crate::config::access_log::PeerPart;
 use crate::config::http_manager::CertificateDetails;
 use crate::config::tls::Uris;
+use crate::hex;
 use crate::transport::Transport;
 
 /// What was agreed on with a client in TLS.
@@ -102,16 +104,11 @@ impl PeerCertificate {
         let said = match part {
             PeerPart::Subject => name(parsed.subject()),
             PeerPart::Issuer => name(parsed.issuer()),
-            PeerPart::Serial => hex(parsed.raw_serial()),
-            PeerPart::Fingerprint => hex(&Sha256::digest(leaf)),
+            PeerPart::Serial => hex::encode(parsed.raw_serial()),
+            PeerPart::Fingerprint => hex::encode(&Sha256::digest(leaf)),
             PeerPart::Pem => escaped_pem(leaf),
             PeerPart::Uris | PeerPart::Hosts | PeerPart::Addresses | PeerPart::Mailboxes => {
-                let names = parsed.subject_alternative_name().ok().flatten()?;
-                let names = names.value.general_names.iter();
-                names
-                    .filter_map(|name| alternative(name, part))
-                    .collect::<Vec<_>>()
-                    .join(",")
+                alternatives(&parsed, part).collect::<Vec<_>>().join(",")
             }
         };
         Some(said).filter(|said| !said.is_empty())
@@ -145,30 +142,28 @@ impl PeerCertificate {
     }
 }
 
-/// An alternative name, if it is of that kind.
-fn alternative(name: &GeneralName<'_>, kind: PeerPart) -> Option<String> {
-    match (name, kind) {
-        (GeneralName::URI(uri), PeerPart::Uris) => Some((*uri).to_owned()),
-        (GeneralName::DNSName(host), PeerPart::Hosts) => Some((*host).to_owned()),
-        (GeneralName::RFC822Name(mailbox), PeerPart::Mailboxes) => Some((*mailbox).to_owned()),
-        (GeneralName::IPAddress(bytes), PeerPart::Addresses) => match bytes.len() {
-            4 => <[u8; 4]>::try_from(*bytes)
-                .ok()
-                .map(|bytes| IpAddr::from(bytes).to_string()),
-            _ => <[u8; 16]>::try_from(*bytes)
-                .ok()
-                .map(|bytes| IpAddr::from(bytes).to_string()),
-        },
-        _ => None,
-    }
+/// The alternative names of a certificate that are of a kind.
+fn alternatives<'a>(certificate: &'a X509Certificate<'a>, kind: PeerPart) -> impl Iterator<Item = Cow<'a, str>> {
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.map_or(&[][..], |names| &names.value.general_names);
+    names.iter().filter_map(move |name| alternative(name, kind))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
+/// An alternative name, if it is of that kind.
+fn alternative<'a>(name: &GeneralName<'a>, kind: PeerPart) -> Option<Cow<'a, str>> {
+    match (name, kind) {
+        (GeneralName::URI(uri), PeerPart::Uris) => Some(Cow::Borrowed(uri)),
+        (GeneralName::DNSName(host), PeerPart::Hosts) => Some(Cow::Borrowed(host)),
+        (GeneralName::RFC822Name(mailbox), PeerPart::Mailboxes) => Some(Cow::Borrowed(mailbox)),
+        (GeneralName::IPAddress(bytes), PeerPart::Addresses) => {
+            let address = match bytes.len() {
+                4 => <[u8; 4]>::try_from(*bytes).ok().map(IpAddr::from),
+                _ => <[u8; 16]>::try_from(*bytes).ok().map(IpAddr::from),
+            };
+            address.map(|address| Cow::Owned(address.to_string()))
+        }
+        _ => None,
     }
-    text
 }
 
 /// What a client is called by rules; `None` where it doesn't speak TLS. As in Envoy, who has shown no certificate has
@@ -183,17 +178,9 @@ pub(crate) fn names(agreed: Option<Agreed>, certificate: Option<&PeerCertificate
 /// The names by which a certificate says who its owner is, in Envoy's order: URIs, host names, the subject.
 fn names_in(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
     let (_, parsed) = X509Certificate::from_der(chain.first()?).ok()?;
-    let others = parsed.subject_alternative_name().ok().flatten();
-    let others = others.map_or(&[][..], |names| &names.value.general_names);
-    let uris = others.iter().filter_map(|name| match name {
-        GeneralName::URI(uri) => Some(*uri),
-        _ => None,
-    });
-    let hosts = others.iter().filter_map(|name| match name {
-        GeneralName::DNSName(host) => Some(*host),
-        _ => None,
-    });
-    let mut names: Vec<String> = uris.chain(hosts).map(str::to_owned).collect();
+    let uris = alternatives(&parsed, PeerPart::Uris);
+    let hosts = alternatives(&parsed, PeerPart::Hosts);
+    let mut names: Vec<String> = uris.chain(hosts).map(Cow::into_owned).collect();
     names.push(name(parsed.subject()));
     Some(names)
 }
@@ -206,7 +193,7 @@ fn element(chain: &[CertificateDer<'_>], own: &[Box<str>], details: CertificateD
     for uri in own {
         let _ = write!(text, "By={uri};");
     }
-    let _ = write!(text, "Hash={}", hex(&Sha256::digest(leaf)));
+    let _ = write!(text, "Hash={}", hex::encode(&Sha256::digest(leaf)));
     if details.certificate {
         let _ = write!(text, ";Cert=\"{}\"", escaped_pem(leaf));
     }
@@ -217,27 +204,19 @@ fn element(chain: &[CertificateDer<'_>], own: &[Box<str>], details: CertificateD
     if details.subject {
         let _ = write!(text, ";Subject=\"{}\"", name(parsed.subject()));
     }
-    let names = parsed.subject_alternative_name().ok().flatten();
-    let names = names.map_or(&[][..], |names| &names.value.general_names);
-    let uris = names.iter().filter_map(|name| match name {
-        GeneralName::URI(uri) => Some(*uri),
-        _ => None,
-    });
     if details.uri {
         let before = text.len();
-        uris.for_each(|uri| {
+        for uri in alternatives(&parsed, PeerPart::Uris) {
             let _ = write!(text, ";URI={uri}");
-        });
+        }
         // As in Envoy the key is there even when there is none.
         if text.len() == before {
             text.push_str(";URI=");
         }
     }
     if details.dns {
-        for name in names {
-            if let GeneralName::DNSName(name) = name {
-                let _ = write!(text, ";DNS={name}");
-            }
+        for host in alternatives(&parsed, PeerPart::Hosts) {
+            let _ = write!(text, ";DNS={host}");
         }
     }
     Some(text)

@@ -1,6 +1,6 @@
 //! The connections of one worker to one host.
 //!
-//! What: idle HTTP/1 connections, last in first out (the warmest is used, the others age and go), and the HTTP/2
+//! Idle HTTP/1 connections, last in first out (the warmest is used, the others age and go), and the HTTP/2
 //! connections that have room. A request that finds neither opens a connection of its own, except that requests for
 //! HTTP/2 share the one that is being opened, and that nobody exceeds the cluster's limit: then it waits.
 
@@ -114,10 +114,8 @@ impl HostPool {
         if speak != Speak::Http2 {
             // Taken out one by one: dropping a dead connection may ring `room`.
             while let Some(mut connection) = self.take_idle() {
-                match self.spent(connection.birth, Some(connection.idle_since), now) {
-                    Some(spent) => self.count(spent),
-                    None if connection.client.is_alive() => return Some(Lease::Http1(connection)),
-                    None => {}
+                if !self.retires(connection.birth, Some(connection.idle_since), now) && connection.client.is_alive() {
+                    return Some(Lease::Http1(connection));
                 }
             }
         }
@@ -236,12 +234,11 @@ impl HostPool {
     pub(crate) fn put_back(&self, upstreams: &Upstreams, mut connection: Box<Http1Connection>) {
         let now = upstreams.worker.clock.recent();
         let max_requests = self.cluster.max_requests_per_connection;
-        let spent = match max_requests.is_some_and(|max| connection.served >= max) {
-            true => Some(Spent::Requests),
-            false => self.spent(connection.birth, None, now),
-        };
-        if let Some(spent) = spent {
-            self.count(spent);
+        if max_requests.is_some_and(|max| connection.served >= max) {
+            self.cells().upstream_cx_max_requests.inc();
+            return;
+        }
+        if self.retires(connection.birth, None, now) {
             return;
         }
         if self.closed.get() || !connection.client.is_reusable() {
@@ -306,25 +303,26 @@ impl HostPool {
             .map(|_| Spent::Idle)
     }
 
-    fn count(&self, spent: Spent) {
+    /// Whether a connection is spent, which is counted.
+    fn retires(&self, birth: Birth, idle_since: Option<Instant>, now: Instant) -> bool {
         let cells = self.cells();
-        match spent {
-            Spent::Requests => cells.upstream_cx_max_requests.inc(),
-            Spent::Age => cells.upstream_cx_max_duration_reached.inc(),
-            Spent::Idle => cells.upstream_cx_idle_timeout.inc(),
-            Spent::Ill => {}
+        match self.spent(birth, idle_since, now) {
+            Some(Spent::Age) => cells.upstream_cx_max_duration_reached.inc(),
+            Some(Spent::Idle) => cells.upstream_cx_idle_timeout.inc(),
+            Some(Spent::Ill) => {}
+            None => return false,
         }
+        true
     }
 
     /// Takes no more streams on connections in HTTP/2 that have had their time, and forgets those that have ended.
     fn end_spent_http2(&self, now: Instant) {
         self.http2.borrow_mut().retain(|connection| {
-            let spent = self.spent(connection.birth, connection.idle_since(), now);
-            if let Some(spent) = spent {
-                self.count(spent);
+            let is_spent = self.retires(connection.birth, connection.idle_since(), now);
+            if is_spent {
                 connection.close();
             }
-            spent.is_none() && connection.is_open()
+            !is_spent && connection.is_open()
         });
     }
 
@@ -332,11 +330,8 @@ impl HostPool {
     pub(crate) fn sweep(&self, now: Instant) -> bool {
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         for mut connection in std::mem::take(&mut *self.http1.borrow_mut()) {
-            let spent = self.spent(connection.birth, Some(connection.idle_since), now);
-            if let Some(spent) = spent {
-                self.count(spent);
-            }
-            if spent.is_some() || !connection.client.is_alive() {
+            let is_spent = self.retires(connection.birth, Some(connection.idle_since), now);
+            if is_spent || !connection.client.is_alive() {
                 dropped.push(connection)
             } else {
                 kept.push(connection)
@@ -355,8 +350,6 @@ impl HostPool {
 /// Why no more requests are sent on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spent {
-    /// It has served as many as it may.
-    Requests,
     /// It is as old as it may get.
     Age,
     /// Nobody has used it for too long.

@@ -12,11 +12,11 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{
 };
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::OnMatch;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::Predicate;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::predicate::{
     MatchType, PredicateList, SinglePredicate, single_predicate,
 };
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
 use envoy_types::pb::xds::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::xds::r#type::matcher::v3::{Matcher, StringMatcher};
 use http::StatusCode;
@@ -126,12 +126,7 @@ fn text(at: &At<'_>, message: &StringMatcher) -> Result<StringCondition, Rejecti
 }
 
 fn instead(context: &Context, at: &At<'_>, message: &OnMatch) -> Result<Instead, Rejection> {
-    fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
-    let action = match on_match {
-        Some(on_match::OnMatch::Action(action)) => action,
-        Some(on_match::OnMatch::Matcher(_)) => return Err(at.unsupported("matcher")),
-        None => return Err(at.field("action").error("is required")),
-    };
+    let action = matcher::action(at, message)?;
     let at = at.field("action");
     let config = extension(&at, Some(action))?;
     let at = at.field("typed_config");

@@ -5,11 +5,11 @@ use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3::So
 use envoy_types::pb::envoy::extensions::matching::input_matchers::consistent_hashing::v3::ConsistentHashing;
 use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
 use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::OnMatch;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::Predicate;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::predicate::{
     MatchType, SinglePredicate, single_predicate,
 };
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
 use prost::{Message, Name};
 
 use crate::compile::Context;
@@ -56,12 +56,7 @@ fn port_hash(at: &At<'_>, message: &Predicate) -> Result<PortHash, Rejection> {
 }
 
 fn cluster(context: &mut Context, at: &At<'_>, message: &OnMatch) -> Result<ClusterId, Rejection> {
-    fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
-    let action = match on_match {
-        Some(on_match::OnMatch::Action(action)) => action,
-        Some(on_match::OnMatch::Matcher(_)) => return Err(at.unsupported("matcher")),
-        None => return Err(at.field("action").error("is required")),
-    };
+    let action = matcher::action(at, message)?;
     let at = at.field("action");
     let message: Route = extension(&at, Some(action))?;
     fields!(at, &message => Route { cluster; ignore; refuse });
