@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 
-use crate::compile::cluster::{DnsLookup, DnsSpec};
+use crate::compile::cluster::{AnswerShare, DnsLookup, DnsSpec};
 use crate::compile::endpoint::Resolved;
 use crate::config::dynamic_forward_proxy::DnsFamily;
 use crate::told::Told;
@@ -168,7 +168,7 @@ async fn ask(
         answers.open.set(open);
         match answer {
             Ok(found) => {
-                let found = choose(found, lookup.family, lookup.first_only);
+                let found = choose(found, lookup.family, lookup.share);
                 answers.addresses.borrow_mut().insert(name.to_owned(), found);
                 answers.news.notify_one();
             }
@@ -188,9 +188,9 @@ async fn ask(
 }
 
 /// The addresses of the wanted family, each once, in a stable order.
-fn choose(addresses: Vec<IpAddr>, family: DnsFamily, first_only: bool) -> Vec<IpAddr> {
+fn choose(addresses: Vec<IpAddr>, family: DnsFamily, share: AnswerShare) -> Vec<IpAddr> {
     let mut addresses = family.choose(addresses);
-    if first_only {
+    if share == AnswerShare::First {
         addresses.truncate(1);
     }
     addresses
@@ -205,18 +205,28 @@ mod tests {
         let both: Vec<IpAddr> = ["2001:db8::1", "192.0.2.2", "192.0.2.1", "192.0.2.2"]
             .map(|text| text.parse().expect("address"))
             .into();
-        let strings = |family, first| {
-            choose(both.clone(), family, first)
+        let strings = |family, share| {
+            choose(both.clone(), family, share)
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(strings(DnsFamily::PreferV4, false), ["192.0.2.1", "192.0.2.2"]);
-        assert_eq!(strings(DnsFamily::PreferV6, false), ["2001:db8::1"]);
-        assert_eq!(strings(DnsFamily::All, false).len(), 3);
-        assert_eq!(strings(DnsFamily::V4, true), ["192.0.2.1"], "whichever comes first");
-        assert_eq!(choose(both[1..2].to_vec(), DnsFamily::PreferV6, false).len(), 1);
-        assert!(choose(both[1..2].to_vec(), DnsFamily::V6, false).is_empty());
+        assert_eq!(
+            strings(DnsFamily::PreferV4, AnswerShare::All),
+            ["192.0.2.1", "192.0.2.2"]
+        );
+        assert_eq!(strings(DnsFamily::PreferV6, AnswerShare::All), ["2001:db8::1"]);
+        assert_eq!(strings(DnsFamily::All, AnswerShare::All).len(), 3);
+        assert_eq!(
+            strings(DnsFamily::V4, AnswerShare::First),
+            ["192.0.2.1"],
+            "whichever comes first"
+        );
+        assert_eq!(
+            choose(both[1..2].to_vec(), DnsFamily::PreferV6, AnswerShare::All).len(),
+            1
+        );
+        assert!(choose(both[1..2].to_vec(), DnsFamily::V6, AnswerShare::All).is_empty());
     }
 
     /// Of a cluster with these names, all of which are answered for but silent ones.
@@ -240,7 +250,7 @@ mod tests {
             names: names.iter().map(ToString::to_string).collect(),
             refresh: Duration::ZERO,
             family: DnsFamily::V4,
-            first_only: false,
+            share: AnswerShare::All,
         };
         let answers = Answers {
             open: Cell::new(names.len()),

@@ -1,6 +1,6 @@
 //! Requests of the proxy's own: one to a cluster, and its whole reply.
 //!
-//! What: filters that let a service decide ask it so. There is one attempt, or several where a policy says so, within a
+//! Filters that let a service decide ask it so. There is one attempt, or several where a policy says so, within a
 //! time and up to a size; whoever asks decides what becomes of the request when no answer comes.
 
 use std::future::poll_fn;
@@ -47,8 +47,17 @@ pub(crate) struct ServiceRequest {
     pub(crate) body: Bytes,
     /// The answer comes in so long, or not at all.
     pub(crate) timeout: Option<Duration>,
-    /// It is a call of gRPC, which has trailers.
-    pub(crate) is_call: bool,
+    /// What is spoken with the service.
+    pub(crate) protocol: ServiceProtocol,
+}
+
+/// What is spoken with a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceProtocol {
+    /// Calls of gRPC, which have trailers.
+    Grpc,
+    /// Requests of HTTP.
+    Http,
 }
 
 /// A whole response.
@@ -137,10 +146,9 @@ async fn once(
     request: ServiceRequest,
     timer: &Timer,
 ) -> Result<ServiceReply, Fault> {
-    let protocol = if request.is_call {
-        Protocol::Http2
-    } else {
-        Protocol::Http1
+    let (protocol, te_trailers) = match request.protocol {
+        ServiceProtocol::Grpc => (Protocol::Http2, true),
+        ServiceProtocol::Http => (Protocol::Http1, false),
     };
     let body = match request.body.is_empty() {
         true => RequestBody::Empty,
@@ -151,7 +159,7 @@ async fn once(
         body,
         extras: Extras {
             upgrade: None,
-            te_trailers: request.is_call,
+            te_trailers,
         },
     };
     let (response, mut lease, guard) = deliver(upstreams, snapshot, request.cluster, outgoing, protocol, timer).await?;

@@ -1,6 +1,6 @@
 //! Keys of tokens that servers have (`remote_jwks`): fetched beside the requests that need them.
 //!
-//! What: a fetch is the worker's own, so that no client ends it by leaving, and whoever has keys that are only old goes
+//! A fetch is the worker's own, so that no client ends it by leaving, and whoever has keys that are only old goes
 //! on with them. Keys that are to be there before requests ([`FetchMode::Eager`]) are fetched when their listener comes, and
 //! renewed when it is time, by one worker for all.
 
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::AbortHandle;
 
-use crate::calls::ask::{ServiceRequest, ask};
+use crate::calls::ask::{ServiceProtocol, ServiceRequest, ask};
 use crate::config::Snapshot;
 use crate::config::filter::jwt::{Due, FetchMode, KeySet, RemoteKeys};
 use crate::message::head::Head;
@@ -55,7 +55,7 @@ async fn learn(upstreams: &Rc<Upstreams>, remote: &RemoteKeys) {
         head,
         body: Bytes::new(),
         timeout: remote.timeout,
-        is_call: false,
+        protocol: ServiceProtocol::Http,
     };
     let snapshot = upstreams.worker.snapshot();
     let keys = match ask(upstreams, &snapshot, question, remote.retry.as_deref()).await {

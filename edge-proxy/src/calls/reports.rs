@@ -1,6 +1,6 @@
 //! Sends what a worker has observed to services.
 //!
-//! What: a task for each service that something waits for. It gathers entries for a while, takes what is there, and
+//! A task for each service that something waits for. It gathers entries for a while, takes what is there, and
 //! sends it: on a stream that stays open, or by a call. Where that fails it waits, longer each time, and tries the same
 //! again; meanwhile entries wait in their [`Outbox`], which bounds them. A task that has nothing to do for a while
 //! ends.
@@ -15,7 +15,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, header};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-use crate::calls::ask::{ServiceRequest, ask};
+use crate::calls::ask::{ServiceProtocol, ServiceRequest, ask};
 use crate::calls::conversation::{Call, Conversation};
 use crate::calls::grpc;
 use crate::config::Snapshot;
@@ -141,7 +141,7 @@ async fn export(
         head: head(collector, path),
         body: grpc::framed(message),
         timeout: Some(collector.timeout),
-        is_call: true,
+        protocol: ServiceProtocol::Grpc,
     };
     let reply = ask(upstreams, snapshot, request, None).await;
     reply.is_ok_and(|reply| grpc::is_ok(&reply))
@@ -172,7 +172,7 @@ async fn post(
         head,
         body: body.freeze(),
         timeout: Some(collector.timeout),
-        is_call: false,
+        protocol: ServiceProtocol::Http,
     };
     let reply = ask(upstreams, snapshot, request, None).await;
     reply.is_ok_and(|reply| reply.status.is_success())

@@ -48,7 +48,7 @@ use crate::stats::ClusterStats;
 
 use sockets::{Sockets, sockets};
 
-pub use discovery::{Discovery, DnsLookup, DnsSpec};
+pub use discovery::{AnswerShare, Discovery, DnsLookup, DnsSpec};
 
 /// A cluster without its secrets and endpoints.
 #[derive(Debug)]

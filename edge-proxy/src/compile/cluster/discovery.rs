@@ -49,8 +49,17 @@ pub struct DnsSpec {
     pub refresh: Duration,
     /// Which addresses.
     pub family: DnsFamily,
-    /// Use one address of the answer instead of all (logical DNS).
-    pub first_only: bool,
+    /// How many of them.
+    pub share: AnswerShare,
+}
+
+/// How many addresses of an answer are hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerShare {
+    /// Each (strict DNS).
+    All,
+    /// One of them (logical DNS).
+    First,
 }
 
 /// What is asked of DNS, and how often: who asks the same goes on with the answers that there are.
@@ -62,14 +71,14 @@ pub struct DnsLookup {
     pub refresh: Duration,
     /// Which addresses.
     pub family: DnsFamily,
-    /// One address of the answer instead of all.
-    pub first_only: bool,
+    /// How many of them.
+    pub share: AnswerShare,
 }
 
 impl DnsLookup {
     /// Whether an answer for one is an answer for the other.
     pub fn is_like(&self, other: &Self) -> bool {
-        (self.family, self.first_only) == (other.family, other.first_only)
+        (self.family, self.share) == (other.family, other.share)
     }
 }
 
@@ -80,7 +89,7 @@ impl DnsSpec {
             names: host_names(&self.assignment),
             refresh: self.refresh,
             family: self.family,
-            first_only: self.first_only,
+            share: self.share,
         }
     }
 }
@@ -95,20 +104,20 @@ pub(super) fn discovery(
     dns: (Option<&ProtoDuration>, i32),
 ) -> Result<Discovery, Rejection> {
     let assignment = assignment.cloned().unwrap_or_default();
-    let by_dns = |first_only| -> Result<Discovery, Rejection> {
+    let by_dns = |share| -> Result<Discovery, Rejection> {
         Ok(Discovery::Dns(DnsSpec {
             assignment: assignment.clone(),
             refresh: duration_or(&at.field("dns_refresh_rate"), dns.0, Duration::from_secs(5))?,
             family: dns_family(at, dns.1)?,
-            first_only,
+            share,
         }))
     };
     match kind {
         None => Ok(Discovery::Static(assignment)),
         Some(ClusterDiscoveryType::Type(kind)) => match DiscoveryType::try_from(*kind) {
             Ok(DiscoveryType::Static) => Ok(Discovery::Static(assignment)),
-            Ok(DiscoveryType::StrictDns) => by_dns(false),
-            Ok(DiscoveryType::LogicalDns) => by_dns(true),
+            Ok(DiscoveryType::StrictDns) => by_dns(AnswerShare::All),
+            Ok(DiscoveryType::LogicalDns) => by_dns(AnswerShare::First),
             Ok(DiscoveryType::Eds) => eds_discovery(at, name, eds),
             _ => Err(at.unsupported("type")),
         },
@@ -165,7 +174,10 @@ fn custom_discovery(
                     Duration::from_secs(60),
                 )?,
                 family: common_dns_family(&at_config, *dns_lookup_family)?,
-                first_only: *all_addresses_in_single_endpoint,
+                share: match all_addresses_in_single_endpoint {
+                    true => AnswerShare::First,
+                    false => AnswerShare::All,
+                },
             }))
         }
         Some(config) if is::<ClusterConfig>(config) => {

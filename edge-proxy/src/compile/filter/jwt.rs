@@ -27,8 +27,8 @@ use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
-    Audience, Claim, FetchMode, Issuer, KeySet, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace,
-    Tokens,
+    Audience, Claim, FetchMode, Issuer, KeySet, KeySource, Padding, PayloadHeader, RemoteKeys, Requirement,
+    RouteRequirement, TokenPlace, Tokens,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 
@@ -138,6 +138,10 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
         }
         None => return Err(at.field("local_jwks").error("is required")),
     };
+    let padding = match pad_forward_payload_header {
+        true => Padding::Padded,
+        false => Padding::Unpadded,
+    };
     let spaced = match normalize_payload_in_metadata {
         None => Vec::new(),
         Some(message) => {
@@ -164,7 +168,7 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
         payload: (!forward_payload_header.is_empty())
             .then(|| header_name(&at.field("forward_payload_header"), forward_payload_header))
             .transpose()?
-            .map(|name| (name, *pad_forward_payload_header)),
+            .map(|name| PayloadHeader { name, padding }),
         metadata: payload_in_metadata.as_str().into(),
         spaced: spaced.into(),
         claims: claims

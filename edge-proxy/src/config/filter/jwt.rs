@@ -95,8 +95,8 @@ pub struct Issuer {
     pub must_expire: bool,
     /// The backend gets the token.
     pub forwarded: bool,
-    /// The header that tells the backend what the token says, in base64; with padding or not.
-    pub payload: Option<(HeaderName, bool)>,
+    /// The header that tells the backend what the token says.
+    pub payload: Option<PayloadHeader>,
     /// Under this name filters find what the token says; empty is not at all.
     pub metadata: Box<str>,
     /// Claims that hold several words in one text, which are cut for filters.
@@ -110,9 +110,27 @@ pub struct Issuer {
 impl Issuer {
     /// Headers in which backends are told what its tokens say.
     pub fn telling(&self) -> impl Iterator<Item = &HeaderName> {
-        let payload = self.payload.iter().map(|(name, _)| name);
+        let payload = self.payload.iter().map(|payload| &payload.name);
         payload.chain(self.claims.iter().map(|claim| &claim.header))
     }
+}
+
+/// A header that tells the backend all that a token says, in base64.
+#[derive(Debug)]
+pub struct PayloadHeader {
+    /// Its name.
+    pub name: HeaderName,
+    /// How the end is written.
+    pub padding: Padding,
+}
+
+/// How base64 ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// With as many `=` as it takes.
+    Padded,
+    /// Without.
+    Unpadded,
 }
 
 /// A header that tells the backend a claim.

@@ -1,6 +1,6 @@
 //! A service that decides about requests (Envoy's `ext_authz`).
 //!
-//! What: the service is told of a request, by one like it ([`request`]) or by a call ([`call`]), and lets it through,
+//! The service is told of a request, by one like it ([`request`]) or by a call ([`call`]), and lets it through,
 //! with changes, or answers it. What it doesn't decide about is refused, unless the chain wants otherwise.
 
 mod call;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::calls::ask::{ServiceReply, ServiceRequest, ask};
+use crate::calls::ask::{ServiceProtocol, ServiceReply, ServiceRequest, ask};
 use crate::config::filter::ext_authz::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
 use crate::config::header::PutAction;
 use crate::fault::Fault;
@@ -140,10 +140,14 @@ impl<'a> Authorizing<'a> {
     }
 
     fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<ServiceRequest> {
-        let (head, body) = match &self.filter.form {
-            AuthorizerForm::Call => call::question(self.filter, self.told, self.of_route, arrived, &content),
+        let (protocol, head, body) = match &self.filter.form {
+            AuthorizerForm::Call => {
+                let (head, body) = call::question(self.filter, self.told, self.of_route, arrived, &content);
+                (ServiceProtocol::Grpc, head, body)
+            }
             AuthorizerForm::Request { path, added, .. } => {
-                (request::head(self.filter, path, added, &arrived.head)?, content)
+                let head = request::head(self.filter, path, added, &arrived.head)?;
+                (ServiceProtocol::Http, head, content)
             }
         };
         Some(ServiceRequest {
@@ -151,7 +155,7 @@ impl<'a> Authorizing<'a> {
             head,
             body,
             timeout: self.filter.timeout,
-            is_call: matches!(self.filter.form, AuthorizerForm::Call),
+            protocol,
         })
     }
 

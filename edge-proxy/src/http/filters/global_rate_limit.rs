@@ -1,6 +1,6 @@
 //! Requests in a time, counted by a service for all proxies (Envoy's `ratelimit`).
 //!
-//! What: the service is told of a request in entries and says whether it is within its limits; a request that exceeds
+//! The service is told of a request in entries and says whether it is within its limits; a request that exceeds
 //! one is refused, one about which nothing is said only where the chain wants it. What is told when a request is over
 //! is put together when it comes: no filter of this proxy finds anything out about responses.
 
@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use serde_json::Value;
 
-use crate::calls::ask::{ServiceRequest, ask};
+use crate::calls::ask::{ServiceProtocol, ServiceRequest, ask};
 use crate::calls::grpc;
 use crate::clock::Kind;
 use crate::config::filter::global_rate_limit::{GlobalRateLimits, GlobalRule, RateLimitService, When};
@@ -128,7 +128,7 @@ impl<'a> Counted<'a> {
             head,
             body,
             timeout: self.service.timeout,
-            is_call: true,
+            protocol: ServiceProtocol::Grpc,
         }
     }
 

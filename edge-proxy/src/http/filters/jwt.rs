@@ -1,6 +1,6 @@
 //! Tokens that say who a client is (RFC 7519), as Envoy's `jwt_authn` verifies them.
 //!
-//! What: a request must meet what its route asks for. Every token that it brings for an issuer must be good, for a
+//! A request must meet what its route asks for. Every token that it brings for an issuer must be good, for a
 //! backend that looks into another one than was verified here would be deceived. What a good token says is told to the
 //! backend in headers and to later filters as metadata; nobody else may say it, so such headers of clients are removed.
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::calls::keys;
 use crate::config::filter::jwt::{
-    Claim, Due, Issuer, KeySource, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
+    Claim, Due, Issuer, KeySource, PayloadHeader, RemoteKeys, Requirement, RouteRequirement, TokenPlace, Tokens,
 };
 use crate::cookies;
 use crate::http::Arrived;
@@ -183,8 +183,8 @@ fn tell(issuer: &Issuer, token: &Token<'_>, arrived: &mut Arrived<'_>) {
             .for_each(|place| take_out(place, &mut arrived.head));
     }
     let fields = &mut arrived.head.headers;
-    if let Some((name, pads)) = &issuer.payload
-        && let Ok(value) = HeaderValue::try_from(token.payload(*pads))
+    if let Some(PayloadHeader { name, padding }) = &issuer.payload
+        && let Ok(value) = HeaderValue::try_from(token.payload(*padding))
     {
         fields.insert(name, value);
     }

@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE};
 use serde_json::{Map, Value};
 
-use crate::config::filter::jwt::{Algorithm, Audience, Issuer};
+use crate::config::filter::jwt::{Algorithm, Audience, Issuer, Padding};
 
 /// With padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -176,12 +176,11 @@ impl<'t> Token<'t> {
     }
 
     /// What it claims, as the backend is told.
-    pub(super) fn payload(&self, pads: bool) -> String {
+    pub(super) fn payload(&self, padding: Padding) -> String {
         let bytes = BASE64.decode(self.encoded).unwrap_or_default();
-        if pads {
-            URL_SAFE.encode(bytes)
-        } else {
-            BASE64.encode(bytes)
+        match padding {
+            Padding::Padded => URL_SAFE.encode(bytes),
+            Padding::Unpadded => BASE64.encode(bytes),
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
-use crate::calls::ask::{ServiceRequest, ask};
+use crate::calls::ask::{ServiceProtocol, ServiceRequest, ask};
 use crate::config::filter::oauth2::{ClientProof, TokenEndpoint, escape};
 use crate::http::Arrived;
 use crate::http::filters::{Flow, within};
@@ -124,7 +124,7 @@ pub(super) fn question(endpoint: &TokenEndpoint, secret: &[u8], grant: Grant<'_>
         head,
         body: Bytes::from(form),
         timeout: endpoint.timeout,
-        is_call: false,
+        protocol: ServiceProtocol::Http,
     })
 }
 
