@@ -1,6 +1,6 @@
 //! Access logs: a line for each exchange, stream and session that is over.
 //!
-//! What: an exchange whose listener has logs keeps a [`Record`]; when it ends, each log whose filter takes it renders a
+//! An exchange whose listener has logs keeps a [`Record`]; when it ends, each log whose filter takes it renders a
 //! line into a buffer of the worker, and a thread of its own writes what has gathered there ([`crate::log_files`]).
 //! Streams and sessions keep theirs in a [`StreamLog`]. What a service gathers waits in an outbox of the worker
 //! ([`crate::outbox`]) for the task that sends it.

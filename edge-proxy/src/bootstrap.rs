@@ -1,6 +1,6 @@
 //! The bootstrap: Envoy's, in YAML or JSON.
 //!
-//! What: reads and checks the text and leaves the messages that the rest works with. Reading needs the descriptors of
+//! Reads and checks the text and leaves the messages that the rest works with. Reading needs the descriptors of
 //! many types for a moment; they are decoded on a thread of their own and dropped with it, so that they cost nothing
 //! afterwards.
 //! Ignored on purpose: the layered runtime, tags of statistics, watchdogs, tracing, deferred statistics; they change

@@ -1,6 +1,6 @@
 //! Requests of the proxy's own to clusters.
 //!
-//! What: one question and the whole answer ([`ask`]), messages of gRPC both ways ([`conversation`]), and what a call of
+//! One question and the whole answer ([`ask`]), messages of gRPC both ways ([`conversation`]), and what a call of
 //! gRPC looks like ([`grpc`]). Filters that let a service decide use them, what is observed is sent so ([`reports`]),
 //! and keys of tokens are fetched so ([`keys`]).
 

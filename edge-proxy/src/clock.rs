@@ -1,6 +1,6 @@
 //! Time on one worker: coarse deadlines in a timer wheel.
 //!
-//! What: every stream and connection owns one [`Timer`] with a slot per kind of deadline; the earliest counts. Setting
+//! Every stream and connection owns one [`Timer`] with a slot per kind of deadline; the earliest counts. Setting
 //! or clearing a deadline writes a cell. The wheel has ticks of 10 ms and is lazy: a timer sits in it once, at a tick
 //! not after its deadline and at most a second ahead, and is put back when that tick finds the deadline later or moved.
 //! Without that bound a short deadline set after a long one would leave a place behind until the long one passes, and

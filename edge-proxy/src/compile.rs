@@ -1,6 +1,6 @@
 //! From Envoy v3 messages to [`crate::config`].
 //!
-//! What: one function a resource type; each returns the compiled form or a [`Rejection`] that names the field. Pure:
+//! One function a resource type; each returns the compiled form or a [`Rejection`] that names the field. Pure:
 //! no sockets, no clock; files are read through [`Files`], because a message may name one.
 //! The law: every field of a message is named in its module, either used, or listed as *ignored* (it can't change
 //! who is served what, or how safely) or as *refused* (a value in it rejects the resource). The lists are patterns

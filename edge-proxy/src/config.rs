@@ -1,6 +1,6 @@
 //! The compiled configuration: what the hot path reads.
 //!
-//! What: plain immutable data made from Envoy v3 messages by [`crate::compile`]; everything is resolved, parsed and
+//! Plain immutable data made from Envoy v3 messages by [`crate::compile`]; everything is resolved, parsed and
 //! rendered ahead of time, so that serving a request never parses configuration, formats a constant or takes a lock.
 //! Why ids: a route names a cluster by [`ClusterId`] and a listener names a shared route table by [`RouteTableId`],
 //! both indexes into [`Snapshot`]. So an endpoint update replaces one cluster entry and touches no route table, and a

@@ -1,6 +1,6 @@
 //! One client connection: what its requests need to know, and how it ends.
 //!
-//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`settings`]), how much it
+//! Addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`settings`]), how much it
 //! may hold for its client ([`budget`]), and a small state of ends: idle, too long a head, too old, asked to leave. The
 //! task that drives HTTP asks [`Connection::poll_command`] whenever it runs. It knows of no requests, and of its socket
 //! only when it is to be closed: that is for [`crate::downstream`].

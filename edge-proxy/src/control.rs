@@ -1,6 +1,6 @@
 //! The control half's state: one thread owns it, nothing in it is shared but the sending sides of [`Shared`].
 //!
-//! What: joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
+//! Joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
 
 mod secret_files;
 pub mod waiting;

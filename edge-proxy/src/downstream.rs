@@ -1,6 +1,6 @@
 //! The client's side: accepting, TLS, and running HTTP on a connection or handing bytes on.
 //!
-//! What: one module a protocol ([`http1`], [`http2`], [`tcp`], [`udp`]) between a client's socket and what serves it.
+//! One module a protocol ([`http1`], [`http2`], [`tcp`], [`udp`]) between a client's socket and what serves it.
 //! What a request needs to know of its connection is [`crate::connection`]'s, what becomes of a request is
 //! [`crate::http`]'s.
 

@@ -1,6 +1,6 @@
 //! Expressions in CEL over attributes, as Envoy evaluates them: a tree, and what it is for a request.
 //!
-//! What: the tree is made once ([`crate::compile`]) with every attribute, function and constant pattern resolved; an
+//! The tree is made once ([`crate::compile`]) with every attribute, function and constant pattern resolved; an
 //! evaluation borrows from whoever knows the facts and looks at what it needs, when it needs it. The language is
 //! Envoy's: numbers compare across types, an error on one side of `&&` and `||` is absorbed by the other, and there are
 //! no loops. Deliberately absent: reading text or messages, and the facts themselves ([`Facts`]).

@@ -1,6 +1,6 @@
 //! What can go wrong with a request, and what follows from it.
 //!
-//! What: one enum of faults and one table: who caused it, whether another attempt may help, and the answer that the
+//! One enum of faults and one table: who caused it, whether another attempt may help, and the answer that the
 //! client gets. Why one place: retries, local replies, counters and logs must agree about a fault.
 //! The texts and codes are those of Envoy's router, so that clients and dashboards can't tell the difference.
 

@@ -1,6 +1,6 @@
 //! The health of hosts: who is probed when, and whom traffic has shown to be ill.
 //!
-//! What: runs in the control half, once for all workers. Every cluster with a policy of health has a task that watches
+//! Runs in the control half, once for all workers. Every cluster with a policy of health has a task that watches
 //! over what traffic shows, and one for each host that is probed. What they find goes into the hosts' vitals; when that
 //! changes anything, the view of the cluster's endpoints is made anew, which workers notice by its version.
 //! A cluster whose hosts are probed is used once each of them has been probed once: [`Watches::is_warm`].

@@ -1,6 +1,6 @@
 //! Requests: from the head that the codec delivers to the response that it is given.
 //!
-//! What: [`ingress`] takes a request in, [`route`] finds its route, [`filters`] change or answer it, [`forward`]
+//! [`ingress`] takes a request in, [`route`] finds its route, [`filters`] change or answer it, [`forward`]
 //! sends it to a backend, the filters change the response, [`egress`] finishes it. Nothing here knows a codec.
 
 mod attributes;

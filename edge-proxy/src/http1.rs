@@ -1,6 +1,6 @@
 //! HTTP/1.1 on the wire (RFC 9112), on both sides of the proxy.
 //!
-//! What: [`head`] reads heads, [`framing`] decides where a message ends, [`body`] and [`chunked`] take bodies apart,
+//! [`head`] reads heads, [`framing`] decides where a message ends, [`body`] and [`chunked`] take bodies apart,
 //! `encode` writes messages, `inbound` reads a client's connection and `client` speaks to a backend. Above it, messages
 //! are what RFC 9110 says they are; nothing outside knows of chunks or of bytes that were read ahead. A codec and no
 //! more: what becomes of a request, and when a connection ends, is for others to say.

@@ -1,6 +1,6 @@
 //! HTTP messages on their way through the proxy, in the terms of RFC 9110, whatever version they came in.
 //!
-//! What: the [`head`] of a request; its content as the client sends it ([`incoming`]), as it goes to a backend
+//! The [`head`] of a request; its content as the client sends it ([`incoming`]), as it goes to a backend
 //! ([`body`]), or kept for several readers ([`replay`]) or all of it at once ([`whole`]); and both together, on their
 //! way out ([`outgoing`]). What several parts of the data half hand to each other belongs here; what one of them does
 //! with it does not. The codecs below know none of it: of HTTP/1 [`crate::http1`], of HTTP/2 the `h2` crate

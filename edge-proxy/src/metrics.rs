@@ -1,6 +1,6 @@
 //! Metrics as others see them: what there is, by its names, and whom it is pushed to.
 //!
-//! What: values are merged from the slots of all workers when somebody asks, on the control thread, which also pushes
+//! Values are merged from the slots of all workers when somebody asks, on the control thread, which also pushes
 //! them, over connections of its own. So nothing of this costs a worker anything.
 //! Which metrics there are is decided when they are told; all of them are counted.
 

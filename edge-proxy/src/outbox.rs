@@ -1,6 +1,6 @@
 //! Entries that wait on a worker to be sent to services.
 //!
-//! What: for each service one list of encoded entries, bounded in bytes. Whoever observes something adds to it and goes
+//! For each service one list of encoded entries, bounded in bytes. Whoever observes something adds to it and goes
 //! on; a task of the worker (`calls/reports`) takes all that is there and sends it. What comes when the list is
 //! full is dropped and counted.
 

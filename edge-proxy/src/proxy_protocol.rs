@@ -1,6 +1,6 @@
 //! The header by which a proxy says whose connection it hands on (PROXY protocol, versions 1 and 2).
 //!
-//! What: [`look`] tells a header from other bytes, [`text`] and [`binary`] read what it says, [`header`] writes one.
+//! [`look`] tells a header from other bytes, [`text`] and [`binary`] read what it says, [`header`] writes one.
 //! Pure: nothing here knows a socket.
 //! Strict, because whoever gets round it chooses the address that rules and logs go by: a header is whole and right, or
 //! its connection is closed.

@@ -1,6 +1,6 @@
 //! Random numbers of one worker: xoshiro256++ seeded from the system.
 //!
-//! What: numbers for load balancing, weights, jitter and request ids. Not for secrets.
+//! Numbers for load balancing, weights, jitter and request ids. Not for secrets.
 //! Why own: no lock, no shared state, one nanosecond a number.
 
 use std::cell::Cell;

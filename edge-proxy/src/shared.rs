@@ -1,6 +1,6 @@
 //! What the control half and the workers share.
 //!
-//! What: the published snapshot, the sockets to accept on, the drain signal, flags that the admin interface flips, and
+//! The published snapshot, the sockets to accept on, the drain signal, flags that the admin interface flips, and
 //! the process-wide counters. The control half owns the sending sides ([`Publishers`]); workers only read.
 //! Why `watch`: a worker asks an atomic version before it touches the value, so a request costs one load while nothing
 //! changes, and a waiting worker wakes when something does.

@@ -1,6 +1,6 @@
 //! Listening sockets: bound before a listener is accepted, opened when it serves.
 //!
-//! What: one `SO_REUSEPORT` socket per worker and address. Binding happens when a listener arrives, so that a port in
+//! One `SO_REUSEPORT` socket per worker and address. Binding happens when a listener arrives, so that a port in
 //! use rejects that listener by name; `listen` happens when it becomes active, so that nobody connects too early.
 //! A datagram socket has no such second step: what arrives early waits in its queue.
 

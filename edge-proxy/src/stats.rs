@@ -1,7 +1,7 @@
 //! Counters, gauges and histograms, under Envoy's names.
 //!
-//! What: one slot of cells per worker in every scope (server, listener, connection manager, cluster), merged when
-//! somebody reads them. Why: a worker only ever writes its own slot, so counting is a load and a store without lock or
+//! One slot of cells per worker in every scope (server, listener, connection manager, cluster), merged when
+//! somebody reads them. A worker only ever writes its own slot, so counting is a load and a store without lock or
 //! contention. The names are a closed set, known at compile time; what varies is the scope (a cluster's name …), which
 //! is registered when configuration is compiled. Nothing is registered while a request is served.
 //! Deliberately absent: labels beyond what Envoy's names carry, and any clock.

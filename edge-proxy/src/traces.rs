@@ -1,6 +1,6 @@
 //! Traces: what a request is part of, how backends are told, and spans for whoever gathers them.
 //!
-//! What: a request of a manager that traces begins a [`Trace`] once its route is known, from what its caller says of a
+//! A request of a manager that traces begins a [`Trace`] once its route is known, from what its caller says of a
 //! trace or anew. Each attempt tells its backend of the trace, and has a span of its own. When the exchange is over its
 //! spans go into the [`outbox`](crate::outbox) of their collector. A request that isn't traced is part of a trace all
 //! the same: whoever comes behind must know that it isn't.

@@ -1,6 +1,6 @@
 //! Byte streams: what HTTP runs on, on both sides.
 //!
-//! What: one enum instead of boxed trait objects, so that the compiler builds the HTTP stack once.
+//! One enum instead of boxed trait objects, so that the compiler builds the HTTP stack once.
 //! Deliberately absent: QUIC, and any buffering.
 
 use std::io;

@@ -1,6 +1,6 @@
 //! The backends' side: choosing a host, connections, and their pools.
 //!
-//! What: every worker has its own pools, keyed by host, and its own balancing positions, keyed by cluster. A request
+//! Every worker has its own pools, keyed by host, and its own balancing positions, keyed by cluster. A request
 //! picks a host ([`balance`]), gets a [`Lease`] on a connection ([`pool`]) and sends. Hosts that leave a cluster, and
 //! clusters whose settings change, lose their idle connections at once and their busy ones when they come back.
 

@@ -1,6 +1,6 @@
 //! What the run knows of a host: whether checks and traffic find it well, and since when it is a member.
 //!
-//! What: flags that the control half sets and every thread reads, and counts that workers write for outlier detection.
+//! Flags that the control half sets and every thread reads, and counts that workers write for outlier detection.
 //! They belong to the host and outlive updates of its cluster's endpoints. The compiled configuration says what a host
 //! is; this says how it fares.
 //! Deliberately absent: decisions. Which flags follow from what is `health`'s, and who is served by whom

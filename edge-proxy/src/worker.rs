@@ -1,6 +1,6 @@
 //! One worker: a thread with its own runtime, sockets, connections, pools and clock.
 //!
-//! What: wires alone. It makes the state of the thread ([`Local`]), the backends' side ([`Upstreams`]) and the clients'
+//! Wires alone. It makes the state of the thread ([`Local`]), the backends' side ([`Upstreams`]) and the clients'
 //! ([`Clients`]), and follows three signals of the control half: which sockets to accept on, the configuration, and how
 //! far to drain.
 //! Why single-threaded: no lock and no atomic on the way of a request except the counters of hosts, which balance

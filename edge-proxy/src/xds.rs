@@ -1,6 +1,6 @@
 //! Configuration as it comes.
 //!
-//! What: [`delta`] speaks the delta xDS protocol, [`assembly`] turns resources into snapshots; both are pure state
+//! [`delta`] speaks the delta xDS protocol, [`assembly`] turns resources into snapshots; both are pure state
 //! machines. `discovery` is the thin shell that moves their bytes.
 //! The order is make-before-break on this side too: a cluster is used once its endpoints are there, a listener once
 //! its routes and secrets are, and until then the version before stays.

@@ -1,6 +1,6 @@
 //! What is known of an exchange, for its logs.
 //!
-//! What: filled while the exchange goes its way; values of fields are shared with the messages, not copied.
+//! Filled while the exchange goes its way; values of fields are shared with the messages, not copied.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,6 @@
 //! Values of command operators.
 //!
-//! What: each is written behind what is there already, without memory of its own.
+//! Each is written behind what is there already, without memory of its own.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;

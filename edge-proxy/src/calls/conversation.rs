@@ -1,6 +1,6 @@
 //! Calls of gRPC with many messages in both directions (gRPC over HTTP/2), made by the proxy itself.
 //!
-//! What: whoever begins a [`Conversation`] says messages and hears messages, from wherever it is polled; a task of its
+//! Whoever begins a [`Conversation`] says messages and hears messages, from wherever it is polled; a task of its
 //! own holds the connection. What is said before the connection stands waits. Dropping it ends it in order: the other
 //! side is told that nothing more comes, and has a while to end too before the stream is reset.
 //! How much waits in either direction is for the two sides to bound: what was heard and nobody takes isn't read on, and

@@ -1,6 +1,6 @@
 //! Expressions in CEL, as text or as trees in messages → [`Expression`].
 //!
-//! What: names of attributes, functions and constant patterns are resolved here; what this proxy can't tell as Envoy
+//! Names of attributes, functions and constant patterns are resolved here; what this proxy can't tell as Envoy
 //! does is refused by its name, so that no rule rests on a value that isn't there.
 
 mod functions;

@@ -1,6 +1,6 @@
 //! HTTP filters: a manager's list of them, and what the levels of a route table say of them.
 //!
-//! What: [`FILTERS`] is the table of all that are built, one module each. On a chain the type of the settings says
+//! [`FILTERS`] is the table of all that are built, one module each. On a chain the type of the settings says
 //! which filter it is, as in Envoy; of a route too, but where a route only switches a filter on, there is no type, and
 //! its name must be that of a filter that is built (what follows a `/` in it tells instances apart).
 //! The law: a filter that isn't built is refused by its name, unless the chain says that it is optional. One that is

@@ -1,6 +1,6 @@
 //! RouteConfiguration → [`RouteTable`], at the cost of the virtual hosts that changed.
 //!
-//! What: a route configuration can hold tens of thousands of virtual hosts, and an edit touches one. So the encoded
+//! A route configuration can hold tens of thousands of virtual hosts, and an edit touches one. So the encoded
 //! message is cut at its virtual hosts ([`Cut`]) before anything is decoded; hosts whose bytes are those of the version
 //! before are taken over as they are, the others are decoded and compiled one by one. That also bounds memory: a
 //! decoded route takes two kilobytes, and never more than one host of them exists at a time. Our controller says itself

@@ -1,6 +1,6 @@
 //! Rules over who may do what (Envoy's `rbac`), for requests and for connections.
 //!
-//! What: a condition is a tree whose leaves look at one fact. What can't be known of a connection, such as a header, is
+//! A condition is a tree whose leaves look at one fact. What can't be known of a connection, such as a header, is
 //! refused by the compiler there.
 
 use std::net::{IpAddr, SocketAddr};

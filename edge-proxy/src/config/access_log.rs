@@ -1,6 +1,6 @@
 //! Access logs: of what a line is written, what it says, and into which file.
 //!
-//! What: formats are taken apart ahead of time, and everything that all logs of a listener want to know of a message's
+//! Formats are taken apart ahead of time, and everything that all logs of a listener want to know of a message's
 //! fields is listed once in [`CapturedFields`], so that a request costs a look for each of those fields and nothing
 //! else. Services that take logs over the network are [`Collector`]s.
 

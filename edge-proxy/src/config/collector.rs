@@ -1,6 +1,6 @@
 //! Services that what was observed is sent to.
 //!
-//! What: where such a service is, how long entries are gathered for it, and how they are wrapped. All workers share the
+//! Where such a service is, how long entries are gathered for it, and how they are wrapped. All workers share the
 //! definition, and each has entries, a connection and a stream of its own.
 
 use std::sync::Arc;

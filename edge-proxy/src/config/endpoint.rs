@@ -1,6 +1,6 @@
 //! Endpoints of a cluster, ready to pick from.
 //!
-//! What: hosts, grouped by priority and locality, and a [`View`] of them with all decisions about health, panic and
+//! Hosts, grouped by priority and locality, and a [`View`] of them with all decisions about health, panic and
 //! load made, so that a load balancer only draws. The groups are configuration and never change; the view follows the
 //! health of the hosts, is made once for all workers, and its version tells them of a new one.
 //! Why `Arc<Host>`: a host that stays over an update keeps its identity ([`HostId`] is the key of connection pools),

@@ -1,6 +1,6 @@
 //! HTTP filters: what stands on the chain of a connection manager, and what routes say of it.
 //!
-//! What: [`HttpFilters`] are the entries of a manager in their order; [`RouteFilters`] is what the levels around a
+//! [`HttpFilters`] are the entries of a manager in their order; [`RouteFilters`] is what the levels around a
 //! route (weighted cluster, route, virtual host, route configuration) say of entries by their names, merged ahead of
 //! time. Which entries act on a request follows from both: `filters::Chain`. Settings are made by [`crate::compile`],
 //! one file a filter here as there.

@@ -1,6 +1,6 @@
 //! Header conditions and header edits, rendered ahead of time.
 //!
-//! What: matchers on headers (and on the pseudo headers `:method`, `:path`, `:authority`, `:scheme`) and the flat list
+//! Matchers on headers (and on the pseudo headers `:method`, `:path`, `:authority`, `:scheme`) and the flat list
 //! of edits of a route. Why flat: Envoy evaluates the edits of the weighted cluster, the route, the virtual host and
 //! the route configuration one after the other; the compiler concatenates them in that order once.
 

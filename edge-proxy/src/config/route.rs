@@ -1,6 +1,6 @@
 //! Routes: conditions and actions.
 //!
-//! What: one entry of a virtual host's list, with everything that wider levels (virtual host, route configuration)
+//! One entry of a virtual host's list, with everything that wider levels (virtual host, route configuration)
 //! contribute merged in. The order of the list is kept by [`crate::config::table`].
 //! What a route says of filters is [`crate::config::filter`]'s.
 

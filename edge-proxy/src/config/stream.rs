@@ -1,6 +1,6 @@
 //! Streams and datagrams: bytes handed on as they are.
 //!
-//! What: where the connections of a chain, or the datagrams of a listener, go, and how long silence is borne.
+//! Where the connections of a chain, or the datagrams of a listener, go, and how long silence is borne.
 //! Deliberately absent: hashes of anything but the client's address, tunnelling over HTTP and per-packet balancing (the
 //! compiler rejects them by name).
 

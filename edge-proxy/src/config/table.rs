@@ -1,6 +1,6 @@
 //! Route tables: from host and path to the route.
 //!
-//! What: Envoy's semantics, first match in the order of the list, at a cost that does not grow with the list. Hosts
+//! Envoy's semantics, first match in the order of the list, at a cost that does not grow with the list. Hosts
 //! are looked up by hash (exact, then wildcards by length, then `*`). Paths are looked up in an index that names the
 //! candidates of every kind of path condition: exact and separated prefixes by hashing the path as it is cut at each
 //! `/`, plain prefixes by their lengths, and the few that need it one by one. A candidate keeps its place in the list,

@@ -1,6 +1,6 @@
 //! Where this proxy is, and where the others of its fleet are.
 //!
-//! What: the locality of the bootstrap's node, and the endpoints of the cluster that the bootstrap calls the local one:
+//! The locality of the bootstrap's node, and the endpoints of the cluster that the bootstrap calls the local one:
 //! by these a proxy knows which share of all requests comes from its zone.
 //! Why shared: the endpoints of that one cluster matter for the choice of hosts in others, which nobody makes anew for
 //! it.

@@ -1,6 +1,6 @@
 //! How much a connection in HTTP/2 may hold for its client.
 //!
-//! What: one budget for all streams of a connection, whatever windows the client opens. Content that has a window is
+//! One budget for all streams of a connection, whatever windows the client opens. Content that has a window is
 //! queued for the socket and counts until it is written; while the budget is used up no stream reads its backend, and
 //! streams get room in the order in which they asked. Content whose stream has no window stays with the stream, a piece
 //! at most, and makes the pieces that others read smaller instead: a client may leave some streams unread for as long

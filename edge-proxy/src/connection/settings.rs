@@ -1,6 +1,6 @@
 //! Which settings a connection is served by, while the configuration changes under it.
 //!
-//! What: a connection follows its socket. As long as something listens where it was accepted, and a chain would take it
+//! A connection follows its socket. As long as something listens where it was accepted, and a chain would take it
 //! by the same TLS, that chain's settings and routes serve its next request, whatever they are called by now. A
 //! connection whose client was let in by other rules (certificates, trusted authorities), or whose listener has gone,
 //! is told to leave with its next response, and until then goes on with what it had, the last routes included.

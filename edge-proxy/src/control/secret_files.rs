@@ -1,7 +1,7 @@
 //! Files with secrets (`sds_config` with a path): read when they are first wanted, and again whenever all are looked
 //! at.
 //!
-//! What: puts into the assembly what such a file says, if the file or one that its secret names has changed.
+//! Puts into the assembly what such a file says, if the file or one that its secret names has changed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Accepting: sockets, and errors of `accept`.
 //!
-//! What: one task per listening socket. An error that belongs to one connection is skipped; when the process or the
+//! One task per listening socket. An error that belongs to one connection is skipped; when the process or the
 //! system is out of resources the task pauses with growing, jittered back-off instead of spinning; anything else that
 //! repeats is treated likewise. A socket that is taken away is emptied first, because connections in its queue would
 //! be reset. Whom a connection is for is found out in `choose`, whether it is let in and what serves it in `admit`.

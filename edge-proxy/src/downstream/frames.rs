@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 that move nothing, and how many of them a client may send.
 //!
-//! What: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, frames of unknown kinds and those without content cost
+//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, frames of unknown kinds and those without content cost
 //! work, and some of them an answer, though no request is behind them (CVE-2019-9511 to 9518). A client may send a
 //! thousand within a second, and beyond that some for each stream that it opens and each frame of content that it is
 //! sent: more than clients have cause for. Bytes are looked at on their way into the codec; of a frame only its head

@@ -1,6 +1,6 @@
 //! A client's connection: one request after the other (RFC 9112 §9).
 //!
-//! What: reads a head, lets [`crate::http::serve`] answer, writes the answer, and begins again; requests that the
+//! Reads a head, lets [`crate::http::serve`] answer, writes the answer, and begins again; requests that the
 //! client sent ahead wait in the buffer, so responses are in order by construction. All of a request runs in the
 //! connection's one task. While a request is served the connection is watched: a client that has gone takes its request
 //! with it. The connection's commands (drain, idle, head too late) are asked for whenever the task runs.

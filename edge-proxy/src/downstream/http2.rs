@@ -1,6 +1,6 @@
 //! A client's connection in HTTP/2 (RFC 9113).
 //!
-//! What: frames, windows and header compression are the `h2` crate's; here are the streams ([`stream`]), all of them in
+//! Frames, windows and header compression are the `h2` crate's; here are the streams ([`stream`]), all of them in
 //! the connection's one task, and the connection's own end. The task asks for commands and deadlines whenever it runs,
 //! so that nothing that a client does or leaves undone keeps a stream or the connection beyond its time:
 //! a connection that is told to leave announces it (GOAWAY), takes new streams until the client has answered or the

@@ -1,6 +1,6 @@
 //! The byte stream of a client connection as the codec of HTTP/2 sees it.
 //!
-//! What: replays the bytes that were read to find out the protocol, then reads on, as long as the client sends no flood
+//! Replays the bytes that were read to find out the protocol, then reads on, as long as the client sends no flood
 //! of frames that move nothing ([`Frames`]). However much there is, a turn of the task reads only so much of it, so
 //! that others have theirs. When HTTP/2 lets go of it, the transport goes back to the connection, which closes it in
 //! good order.

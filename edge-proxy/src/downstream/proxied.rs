@@ -1,6 +1,6 @@
 //! Whose connection a proxy before this one hands on.
 //!
-//! What: takes the header of the PROXY protocol off a connection, before anything else is read of it, and nothing
+//! Takes the header of the PROXY protocol off a connection, before anything else is read of it, and nothing
 //! behind it. Where connections may come without, bytes are looked at and stay in the socket until they are known to be
 //! one. Values that the header carries beside addresses are skipped. Deadlines are the caller's.
 

@@ -1,6 +1,6 @@
 //! A client's connection while its client hello is read.
 //!
-//! What: remembers the bytes that were read, because a connection whose TLS stays closed must reach its backend whole.
+//! Remembers the bytes that were read, because a connection whose TLS stays closed must reach its backend whole.
 //! Deliberately absent: peeking (`MSG_PEEK`), which would have to spin while only part of the hello has arrived.
 
 use std::io;

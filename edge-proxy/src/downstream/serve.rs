@@ -1,6 +1,6 @@
 //! Running HTTP on a client connection.
 //!
-//! What: finds out the protocol in cleartext and runs its driver: [`http1`] or [`http2`]. What serves requests
+//! Finds out the protocol in cleartext and runs its driver: [`http1`] or [`http2`]. What serves requests
 //! ([`crate::http`]) sees `http` types and knows of neither.
 
 use std::io;

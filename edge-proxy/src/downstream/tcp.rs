@@ -1,6 +1,6 @@
 //! Connections whose bytes are handed on as they are.
 //!
-//! What: one cluster by weight, one host of it, and two byte streams that are copied into each other. Either side may
+//! One cluster by weight, one host of it, and two byte streams that are copied into each other. Either side may
 //! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, by
 //! which the other is told that it broke, or when nothing moves for too long. While the process drains, or when their
 //! listener has gone or would serve them by other settings, open connections go on until the drain time is over:

@@ -1,6 +1,6 @@
 //! Datagrams: sessions by client address.
 //!
-//! What: one task per listening socket receives from clients; the first datagram of a client picks a host and opens a
+//! One task per listening socket receives from clients; the first datagram of a client picks a host and opens a
 //! session with an upstream socket of its own, so that answers find their way back by the socket they come in on. The
 //! kernel keeps a client on one worker's socket (`SO_REUSEPORT` hashes both ends), so sessions need not be shared. A
 //! session ends when nothing moves for the idle timeout, when its host leaves the cluster, or with its listener; it is

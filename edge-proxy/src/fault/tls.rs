@@ -1,6 +1,6 @@
 //! Why TLS with a backend failed, in words that say what to look at.
 //!
-//! What: a reason for each kind of failure, small enough to travel in a [`Fault`](crate::fault::Fault), and a log that
+//! A reason for each kind of failure, small enough to travel in a [`Fault`](crate::fault::Fault), and a log that
 //! names each reason once a minute for a cluster, however many requests meet it. Access logs tell the reason; what
 //! exactly was wrong (names, times) is in the log only. Clients are told nothing of it, as by Envoy.
 

@@ -1,6 +1,6 @@
 //! Bodies of responses.
 //!
-//! What: frames pass as they are; what is added is the bookkeeping around them: deadlines, and the return of a
+//! Frames pass as they are; what is added is the bookkeeping around them: deadlines, and the return of a
 //! connection to its pool when a response is complete. A response that can't be completed ends in an error, so that the
 //! codec cuts the client off instead of faking an end.
 

@@ -1,6 +1,6 @@
 //! Header edits of routes, and the values that are made from a request.
 //!
-//! What: applies the flat list that the compiler has put in Envoy's order (weighted cluster, route, virtual host, route
+//! Applies the flat list that the compiler has put in Envoy's order (weighted cluster, route, virtual host, route
 //! configuration). Constants are the usual case and cost a reference count; templates are rendered here.
 
 use std::borrow::Cow;

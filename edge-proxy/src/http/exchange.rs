@@ -1,6 +1,6 @@
 //! One request and its response: who owns its deadlines, its counts, and what became of it.
 //!
-//! What: whoever drives a client connection begins an [`Exchange`] with the head of a request and keeps it until the
+//! Whoever drives a client connection begins an [`Exchange`] with the head of a request and keeps it until the
 //! client has taken the last byte of the response. Its deadlines are asked for on every wake of the connection, whether
 //! or not the client takes bytes: a client that stops reading must not keep a backend's connection beyond them.
 //! Once nothing more comes from the backend the only question is whether the client takes the rest.

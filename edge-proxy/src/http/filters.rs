@@ -1,6 +1,6 @@
 //! HTTP filters: what happens to a request before its route acts, and to the response behind it.
 //!
-//! What: a [`Chain`] is made of the filters that act on one request, in the order of the manager's list. Each has a
+//! A [`Chain`] is made of the filters that act on one request, in the order of the manager's list. Each has a
 //! step in these phases, as in Envoy:
 //!
 //! | phase | order | may |

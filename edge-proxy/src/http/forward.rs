@@ -1,6 +1,6 @@
 //! The router: sends a request to a backend and brings the response.
 //!
-//! What: cluster, timeouts, edits and rewrites, mirrors; then attempts ([`attempt`]) until one is good, none is left,
+//! Cluster, timeouts, edits and rewrites, mirrors; then attempts ([`attempt`]) until one is good, none is left,
 //! or time is up.
 
 mod attempt;

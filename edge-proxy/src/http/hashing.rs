@@ -1,6 +1,6 @@
 //! The hash of a request, by which clusters with tables choose its host.
 //!
-//! What: Envoy's rules and Envoy's numbers, so that a client stays at its host when the proxy is exchanged.
+//! Envoy's rules and Envoy's numbers, so that a client stays at its host when the proxy is exchanged.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! What the connection manager does to a request before it is routed.
 //!
-//! What: the authority, the path, refusals, hop-by-hop fields (RFC 9110 §7.6.1), the client's address, and the fields
+//! The authority, the path, refusals, hop-by-hop fields (RFC 9110 §7.6.1), the client's address, and the fields
 //! that only this proxy may set. The rules are those of Envoy's HTTP connection manager; `x-envoy-` is the configured
 //! prefix. Why one scan: most requests carry none of the fields that need work, and looking for each would cost more
 //! than looking at all once.

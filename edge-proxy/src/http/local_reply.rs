@@ -1,6 +1,6 @@
 //! Answers that the proxy makes itself.
 //!
-//! What: status, text and, for gRPC clients, the same as a gRPC status in a response that is all head (the mapping of
+//! Status, text and, for gRPC clients, the same as a gRPC status in a response that is all head (the mapping of
 //! HTTP status to gRPC status is that of the gRPC documentation, "HTTP to gRPC Status Code Mapping").
 
 use bytes::Bytes;

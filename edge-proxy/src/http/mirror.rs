@@ -1,6 +1,6 @@
 //! Copies of requests, sent and forgotten.
 //!
-//! What: a mirror gets the head as the backend gets it and follows the body as it is kept. Its response is read and
+//! A mirror gets the head as the backend gets it and follows the body as it is kept. Its response is read and
 //! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters, and its span's.
 
 use std::future::poll_fn;

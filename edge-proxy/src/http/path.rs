@@ -1,6 +1,6 @@
 //! Paths of requests before routing: dot segments, repeated slashes, escaped slashes.
 //!
-//! What: Envoy's `normalize_path`, `merge_slashes` and `path_with_escaped_slashes_action`. A path that needs no change
+//! Envoy's `normalize_path`, `merge_slashes` and `path_with_escaped_slashes_action`. A path that needs no change
 //! is found out by one scan and costs nothing more.
 //! Why before routing: a rule for `/admin` must see `/x/%2e%2e/admin` as what the backend will make of it (RFC 3986
 //! §6.2.2 and §5.2.4).

@@ -1,6 +1,6 @@
 //! Readers of what clients and identity providers send, each by itself.
 //!
-//! What: for those who try them with any bytes (the fuzz targets); all else of a filter needs a connection around it.
+//! For those who try them with any bytes (the fuzz targets); all else of a filter needs a connection around it.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

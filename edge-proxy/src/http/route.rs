@@ -1,6 +1,6 @@
 //! From a request to what its route does, through the filters that act on it.
 //!
-//! What: [`Site`] is where routes are looked up; [`Destination`] is what was found. A request that no filter acts on
+//! [`Site`] is where routes are looked up; [`Destination`] is what was found. A request that no filter acts on
 //! goes straight there.
 
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Upgraded connections: bytes both ways until one side ends.
 //!
-//! What: after a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
+//! After a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
 //! each other. Each side speaks its own version of HTTP: a stream of one may be a connection of the other. A tunnel in
 //! which nothing moves ends by the stream's idle timeout. When the backend has ended, or a client in HTTP/1, the other
 //! direction ends once the client has been sent nothing for the time of a delayed close: HTTP/1 knows no half of a

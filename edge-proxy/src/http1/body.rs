@@ -1,6 +1,6 @@
 //! Bodies as they come in.
 //!
-//! What: [`Decoder`] turns what was read into pieces of content, whichever way the body is framed.
+//! [`Decoder`] turns what was read into pieces of content, whichever way the body is framed.
 
 use bytes::BytesMut;
 use http_body::SizeHint;

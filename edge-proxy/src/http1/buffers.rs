@@ -1,6 +1,6 @@
 //! Memory that the codec of one worker uses again and again.
 //!
-//! What: buffers for reading and writing, header maps, and the text of the `date` field. A buffer belongs to a
+//! Buffers for reading and writing, header maps, and the text of the `date` field. A buffer belongs to a
 //! connection only while it holds something, so idle connections cost none, and a busy worker works in the same few
 //! pages: a buffer that a request was read into is free again when the request has been passed on.
 

@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112 §7.1).
 //!
-//! What: [`Chunked`] takes a chunked body apart as its bytes come, cut at any place; [`encode`](crate::http1::encode)
+//! [`Chunked`] takes a chunked body apart as its bytes come, cut at any place; [`encode`](crate::http1::encode)
 //! puts one together. Data passes as slices of what was read. Sizes are hexadecimal digits alone, lines end in CR LF
 //! and nothing else, extensions and trailers have limits: another reader must not be able to see other chunks.
 

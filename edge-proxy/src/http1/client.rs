@@ -1,6 +1,6 @@
 //! One connection to a backend, driven by the request that uses it.
 //!
-//! What: [`Client::begin`] writes a head, [`Client::poll_response`] sends the body and waits for the head of the
+//! [`Client::begin`] writes a head, [`Client::poll_response`] sends the body and waits for the head of the
 //! response, [`Client::poll_frame`] reads its body while it goes on sending. There is no task and no channel: whoever
 //! holds the connection polls it. A connection serves again when both sides of an exchange are complete and nothing is
 //! left over; bytes that nobody asked for, a response that came before the request was sent, and `connection: close`

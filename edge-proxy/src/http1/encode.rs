@@ -1,6 +1,6 @@
 //! Messages on their way out.
 //!
-//! What: [`request_head`] and [`response_head`] write heads; an [`Outlet`] holds what is to be sent: text that was made
+//! [`request_head`] and [`response_head`] write heads; an [`Outlet`] holds what is to be sent: text that was made
 //! here in front, and behind it one piece of content that is sent from where it lies. Small pieces are copied behind
 //! the head, so that a small message is one flat write. The codec alone writes fields about framing and the connection.
 

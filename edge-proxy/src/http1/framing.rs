@@ -1,6 +1,6 @@
 //! Where the body of a message ends (RFC 9112 §6).
 //!
-//! What: [`Fields`] collects `content-length` and `transfer-encoding` while a head is read, and says which [`Framing`]
+//! [`Fields`] collects `content-length` and `transfer-encoding` while a head is read, and says which [`Framing`]
 //! follows. Why strict: whoever stands before or behind the proxy may read a doubtful message differently. A message
 //! with both fields, with two lengths, or with a coding other than one final `chunked` is refused.
 

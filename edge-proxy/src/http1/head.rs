@@ -1,6 +1,6 @@
 //! Heads: start lines and fields (RFC 9112 §2 to §5).
 //!
-//! What: takes a head off the front of what was read and makes `http` types of it; field values are slices of the bytes
+//! Takes a head off the front of what was read and makes `http` types of it; field values are slices of the bytes
 //! that were read. On the way it notes what the codec needs: the framing, whether the connection stays, whether the
 //! client waits for a 100. `httparse` knows the grammar: a space before the colon, folded lines, bare CR, NUL and
 //! control characters are errors.

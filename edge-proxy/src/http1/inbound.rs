@@ -1,6 +1,6 @@
 //! The client's half of a connection: what is read, shared by the loop that serves it and the body of its request.
 //!
-//! What: heads and bodies come off one buffer. A request's body is read by whoever forwards it, which may be another
+//! Heads and bodies come off one buffer. A request's body is read by whoever forwards it, which may be another
 //! task, while the loop writes the response to the same transport; so both borrow it for the time of a call. A body
 //! outlives its request only as a handle that finds out that it is too late.
 

@@ -1,6 +1,6 @@
 //! What HTTP/2 writes in one turn of its task goes to the socket at once.
 //!
-//! What: the `h2` crate passes each DATA frame on by itself, so that ten answers would be ten system calls. Here they
+//! The `h2` crate passes each DATA frame on by itself, so that ten answers would be ten system calls. Here they
 //! are gathered until the task that polls the codec has ended its turn ([`Gathered::at_once`]). What is large isn't
 //! copied: it goes to the socket together with what was gathered before it.
 //! The codec takes gathered bytes for sent; they are bounded, like those in the socket's own buffer.

@@ -1,6 +1,6 @@
 //! Numbers as values of fields.
 //!
-//! What: the same few numbers (timeouts of routes, the milliseconds that backends take) are written again and again;
+//! The same few numbers (timeouts of routes, the milliseconds that backends take) are written again and again;
 //! their texts are kept. Why so simple: a number that takes another one's place costs what it would have cost anyway.
 
 use std::cell::RefCell;

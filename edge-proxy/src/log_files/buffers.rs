@@ -1,6 +1,6 @@
 //! Lines that wait on a worker for the thread that writes them.
 //!
-//! What: a buffer for each file, handed over when it is full, or a while after its first line. Why: a line must not
+//! A buffer for each file, handed over when it is full, or a while after its first line. A line must not
 //! cost a wake-up of another thread.
 
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! The thread that writes logs into files.
 //!
-//! What: takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and
+//! Takes batches from a queue that is bounded by what it holds, opens files when their first lines come, and
 //! appends. A file that can't be opened or written loses the batch and says so once; the next batch tries again. A file
 //! that no configuration names any more is closed after a while. The thread starts with the first batch: a process
 //! without logs has none.

@@ -1,6 +1,6 @@
 //! The content of requests on its way to a backend.
 //!
-//! What: frames pass as they are; what is added is the bookkeeping around them: idle deadlines, and the moment a
+//! Frames pass as they are; what is added is the bookkeeping around them: idle deadlines, and the moment a
 //! request is complete. Content that breaks off is an error, never an end.
 
 use std::cell::Cell;

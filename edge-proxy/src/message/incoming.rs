@@ -1,6 +1,6 @@
 //! What a client sends behind the head of its request.
 //!
-//! What: one type for the bodies of both protocols, so that nothing above the codecs knows which one it is.
+//! One type for the bodies of both protocols, so that nothing above the codecs knows which one it is.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,6 +1,6 @@
 //! The request as it goes to a backend.
 //!
-//! What: the last form of a request, and its forms in HTTP/1 and HTTP/2.
+//! The last form of a request, and its forms in HTTP/1 and HTTP/2.
 
 use h2::ext::Protocol;
 use http::header;

@@ -1,6 +1,6 @@
 //! A request body that is read more than once: by a retry, or by a mirror.
 //!
-//! What: frames are kept as they arrive, up to the buffer limit. The first reader pulls from the client; the others
+//! Frames are kept as they arrive, up to the buffer limit. The first reader pulls from the client; the others
 //! follow. Past the limit nothing is kept any more: the first reader goes on, and whoever would need the beginning
 //! again can't have it.
 

@@ -1,6 +1,6 @@
 //! Pushes metrics to collectors.
 //!
-//! What: a task for each sink. At each interval it gathers what has been used so far, compares it with what was told
+//! A task for each sink. At each interval it gathers what has been used so far, compares it with what was told
 //! before ([`Memory`]), and makes calls, one after the other. A call that fails is made again, as those of other
 //! observations are; meanwhile counters go on, so that the next call tells more.
 

@@ -1,6 +1,6 @@
 //! Choosing a host of a cluster.
 //!
-//! What: Envoy's two steps: a priority (and, with locality weights, a locality), then a host in it by round robin,
+//! Envoy's two steps: a priority (and, with locality weights, a locality), then a host in it by round robin,
 //! least request, hash or at random. Positions are kept per worker and cluster and start anew with a new view of its
 //! endpoints, which a worker notices by its version.
 //! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n). By least request

@@ -1,6 +1,6 @@
 //! Opening connections to backends.
 //!
-//! What: TCP or Unix socket, TLS, and the handshake of HTTP, all under the cluster's one connect timeout: a host that
+//! TCP or Unix socket, TLS, and the handshake of HTTP, all under the cluster's one connect timeout: a host that
 //! accepts and then says nothing must not hold requests for ever.
 
 use std::io;

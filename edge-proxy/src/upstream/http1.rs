@@ -1,6 +1,6 @@
 //! One HTTP/1 connection to a backend, as the pool sees it.
 //!
-//! What: the codec's connection with its age and its use. It is driven by the request that uses it: no wake-up between
+//! The codec's connection with its age and its use. It is driven by the request that uses it: no wake-up between
 //! two tasks on the way of a request, and nothing runs for a connection that is idle.
 
 use std::net::SocketAddr;

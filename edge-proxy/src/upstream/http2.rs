@@ -1,6 +1,6 @@
 //! One HTTP/2 connection to a backend, shared by many requests of its worker.
 //!
-//! What: a task drives the connection and keeps its stream capacity up to date; a [`Http2Stream`] takes one place, and
+//! A task drives the connection and keeps its stream capacity up to date; a [`Http2Stream`] takes one place, and
 //! is driven by the request that has it.
 //! Why not hyper's client: it hands each request from task to task twice, and each body to a task of its own.
 

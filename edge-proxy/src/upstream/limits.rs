@@ -1,6 +1,6 @@
 //! Circuit breakers and the counts they look at.
 //!
-//! What: guards that count connections, waiting requests and requests in flight while they live, and the questions
+//! Guards that count connections, waiting requests and requests in flight while they live, and the questions
 //! whether one more is allowed. Limits hold over all workers (as Envoy's do); a worker that is far from the limit
 //! even if every other worker were as busy as itself does not look at the others' counters.
 

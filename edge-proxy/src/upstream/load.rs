@@ -1,6 +1,6 @@
 //! What hosts report of their load in responses (ORCA), and what that makes them weigh.
 //!
-//! What: Envoy's forms, `endpoint-load-metrics: TEXT …`, `JSON …` and `BIN …`, and `endpoint-load-metrics-bin` of gRPC,
+//! Envoy's forms, `endpoint-load-metrics: TEXT …`, `JSON …` and `BIN …`, and `endpoint-load-metrics-bin` of gRPC,
 //! in heads and in trailers. A report that can't be read, or that tells no load, changes nothing.
 
 use std::collections::HashMap;

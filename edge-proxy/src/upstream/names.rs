@@ -1,6 +1,6 @@
 //! Hosts by the names that requests ask for (Envoy's dynamic forward proxy).
 //!
-//! What: a name is resolved when a request asks for it, once for all that ask at the same time, and again when its
+//! A name is resolved when a request asks for it, once for all that ask at the same time, and again when its
 //! answer is too old; what can't be resolved again keeps its last address. A host that answers under the same address
 //! stays the same host, with its connections.
 //! Why bounds: clients choose the names. A worker knows so many at once, and resolves a few at a time, since each

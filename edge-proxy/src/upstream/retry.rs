@@ -1,6 +1,6 @@
 //! Whether and when to try again.
 //!
-//! What: Envoy's `retry_on` words applied to responses and faults, and its jittered exponential back-off.
+//! Envoy's `retry_on` words applied to responses and faults, and its jittered exponential back-off.
 
 use std::time::Duration;
 

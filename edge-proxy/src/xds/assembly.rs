@@ -1,6 +1,6 @@
 //! From resources to snapshots.
 //!
-//! What: holds the last good version of every resource, knows who depends on whom, and builds a snapshot of what is
+//! Holds the last good version of every resource, knows who depends on whom, and builds a snapshot of what is
 //! ready. Pure but for the files that a resource names: no sockets, no clock.
 //! Rules: a cluster becomes active when its secrets and its endpoints are there; a listener when its secrets and route
 //! tables are. Until then the version before stays active. A bad resource is rejected alone and its last good version

@@ -1,6 +1,6 @@
 //! The client side of delta xDS, one state machine for a stream and all that follow it.
 //!
-//! What: which names are subscribed, which versions are held, and what to send. No sockets, no clock: the shell hands
+//! Which names are subscribed, which versions are held, and what to send. No sockets, no clock: the shell hands
 //! responses in and sends what comes out. See "Incremental xDS" in Envoy's xDS protocol description. Our controller may
 //! tell a route table by what differs from the version that is held ([`edge_xds::parts`]).
 

@@ -1,6 +1,6 @@
 //! Tables that give every hash a host: Maglev and the ring.
 //!
-//! What: made once for all workers when the hosts of a priority change. Keys, seeds and the order of filling are
+//! Made once for all workers when the hosts of a priority change. Keys, seeds and the order of filling are
 //! Envoy's, so that both proxies send a hash to the same host, and a client finds its host again behind either.
 
 use std::sync::Arc;

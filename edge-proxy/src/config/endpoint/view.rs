@@ -1,6 +1,6 @@
 //! Who of a cluster's hosts may be drawn now, and how often.
 //!
-//! What: made of the configured groups and the health of the hosts, by Envoy's rules: a priority's health is its share
+//! Made of the configured groups and the health of the hosts, by Envoy's rules: a priority's health is its share
 //! of healthy hosts times the overprovisioning factor, capped at 100; load goes to healthy hosts first, then to
 //! degraded ones, and spills over to the next priority as far as these lack; a priority with too few of them panics and
 //! uses all its hosts.

@@ -1,6 +1,6 @@
 //! Requests that are refused while too few succeed (Envoy's `admission_control`).
 //!
-//! What: of the last seconds it is counted how many requests there were and how many went well. Where Envoy counts for
+//! Of the last seconds it is counted how many requests there were and how many went well. Where Envoy counts for
 //! each of its threads, all workers count together here: what is few doesn't depend on how many of them there are.
 
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Bytes in a time (Envoy's `bandwidth_limit`).
 //!
-//! What: all requests under one setting take from one bucket, on every worker, without a lock.
+//! All requests under one setting take from one bucket, on every worker, without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -1,6 +1,6 @@
 //! Limits of requests in a time that a service keeps for all proxies (Envoy's `ratelimit`).
 //!
-//! What: a request is described to the service in entries ([`Descriptor`]), and the service says whether it is within
+//! A request is described to the service in entries ([`Descriptor`]), and the service says whether it is within
 //! all limits. What such a request counts for may be told a second time, when it is over.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Limits of requests in a time, counted by this process (Envoy's `local_ratelimit`).
 //!
-//! What: a request is described in entries ([`Descriptor`]), and each descriptor that has a bucket takes from it. The
+//! A request is described in entries ([`Descriptor`]), and each descriptor that has a bucket takes from it. The
 //! buckets change while the configuration stays: all workers take from the same, without a lock where a
 //! bucket is known by its entries, and with one where each value of an entry has a bucket of its own.
 

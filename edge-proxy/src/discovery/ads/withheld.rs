@@ -1,6 +1,6 @@
 //! Acknowledgements of clusters that wait until these can be used.
 //!
-//! Why: a server takes the acknowledgement for leave to send routes to a cluster. Whether the server has told of
+//! A server takes the acknowledgement for leave to send routes to a cluster. Whether the server has told of
 //! everything it knows itself; what the proxy has yet to find out, only the proxy does: the addresses of names, and the
 //! health of hosts that are probed. Envoy holds its acknowledgement for the same reason while clusters warm.
 

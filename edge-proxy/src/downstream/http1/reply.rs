@@ -1,6 +1,6 @@
 //! Writing a response to a client.
 //!
-//! What: decides how the response is framed (RFC 9112 §6), and sends it: the head and what is there of the body with
+//! Decides how the response is framed (RFC 9112 §6), and sends it: the head and what is there of the body with
 //! one write, then pieces as they come. A body that breaks off, or is not as long as announced, ends the connection, so
 //! that the client can't take it for complete.
 

@@ -1,6 +1,6 @@
 //! Clients that reset streams as soon as they have opened them.
 //!
-//! What: each such stream costs a request to a backend, and its connection where that speaks HTTP/1. The rule is
+//! Each such stream costs a request to a backend, and its connection where that speaks HTTP/1. The rule is
 //! Envoy's: of five hundred streams no more than half may be reset within a second, before a response.
 
 use crate::downstream::http2::stream::End;

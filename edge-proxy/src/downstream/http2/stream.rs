@@ -1,6 +1,6 @@
 //! One stream: a request, its response, and the deadlines of both.
 //!
-//! What: [`run`] serves the request and pumps the response into the stream. A stream that waits, for its backend, for
+//! [`run`] serves the request and pumps the response into the stream. A stream that waits, for its backend, for
 //! the client's window or for the socket, hears of its deadlines and of the client's reset all the same. It is over
 //! when the socket has taken everything.
 

@@ -1,6 +1,6 @@
 //! What logs of attempts are told (the router's `upstream_log`).
 //!
-//! What: a line for each attempt that has a host, however many a request takes. It is written as soon as it is over,
+//! A line for each attempt that has a host, however many a request takes. It is written as soon as it is over,
 //! and speaks of the backend's side: bytes sent are those of the request, and the response is as it came.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Requests that are refused while too few succeed, as Envoy's filter refuses them.
 //!
-//! What: a request that is let through is noted once: with its response, or, of a call, with the status that comes
+//! A request that is let through is noted once: with its response, or, of a call, with the status that comes
 //! behind its content. One that comes to nothing is a failure, and one that is refused here isn't noted.
 
 use std::pin::Pin;

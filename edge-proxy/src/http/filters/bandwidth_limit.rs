@@ -1,6 +1,6 @@
 //! Content that passes no faster than its bucket fills, as Envoy's filter lets it pass.
 //!
-//! What: a piece that comes is cut at what the bucket has, and the rest waits an interval; nothing more is read until
+//! A piece that comes is cut at what the bucket has, and the rest waits an interval; nothing more is read until
 //! it has gone, so that whoever sends is slowed.
 
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! Compression of responses, as Envoy's filter decides about it.
 //!
-//! What: all compressors of a request share one [`Negotiation`], in which the first that sees the response settles
+//! All compressors of a request share one [`Negotiation`], in which the first that sees the response settles
 //! which of them acts ([`choice`]); that one puts an encoder around the content ([`encode`]), and passes on what there
 //! is with every piece that comes. A response that could be compressed says that it varies, whether or not it is.
 

@@ -1,6 +1,6 @@
 //! Cross-origin requests (Fetch standard, "CORS protocol"), as Envoy's CORS filter treats them.
 //!
-//! What: a preflight is answered here, by the policy of the route that it meets; other requests of an allowed origin go
+//! A preflight is answered here, by the policy of the route that it meets; other requests of an allowed origin go
 //! on, and their responses, wherever they come from, tell the browser that its script may read them.
 //! Deliberately absent: keeping requests away. An origin is what a browser says about a script; it protects the user of
 //! the browser and not the backend.

@@ -1,6 +1,6 @@
 //! Requests that another site has forged, as Envoy's `csrf` refuses them.
 //!
-//! What: a request that changes something must say that it comes from the site that it goes to, or from one that is
+//! A request that changes something must say that it comes from the site that it goes to, or from one that is
 //! trusted. Browsers say so in `origin`, older ones in `referer`; who says nothing is refused.
 
 use http::header::{ORIGIN, REFERER};

@@ -1,6 +1,6 @@
 //! Other responses in place of some, as Envoy's filter gives them.
 //!
-//! What: an answer of the proxy's own takes the place of a response at once. Where another request is to be made, the
+//! An answer of the proxy's own takes the place of a response at once. Where another request is to be made, the
 //! chain makes it: of the head that this filter saw, with another address and without content, through the filters of
 //! the route that it finds ([`Elsewhere`]); what it gets isn't replaced again.
 

@@ -1,6 +1,6 @@
 //! A service that sees requests and responses and may change them (Envoy's `ext_proc`).
 //!
-//! What: one stream of messages for each exchange ([`talk`]). Heads wait here for their answers; content is shown whole
+//! One stream of messages for each exchange ([`talk`]). Heads wait here for their answers; content is shown whole
 //! from here or on its way ([`body`]); what the service changes it changes within rules ([`mutation`]). It may answer
 //! in place of a backend, and where it fails the exchange fails, unless the chain wants otherwise.
 //! Where a service processes content of requests that ask for another protocol, they are refused: what follows them is

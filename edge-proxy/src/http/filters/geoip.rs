@@ -1,6 +1,6 @@
 //! Where clients are, as Envoy's `geoip` filter tells those behind it.
 //!
-//! What: an address is looked up in databases, and what they say goes into headers, in the place of what a client has
+//! An address is looked up in databases, and what they say goes into headers, in the place of what a client has
 //! put there. Where they say nothing a header stays as it came: rules that ask for one need it taken off before (the
 //! translation sees to that).
 

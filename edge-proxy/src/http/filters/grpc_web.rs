@@ -1,6 +1,6 @@
 //! Calls from scripts in browsers (gRPC-Web protocol): made into gRPC calls for the backend, and their answers back.
 //!
-//! What: a request gets gRPC's media type, and its base64 is undone if it is text ([`decode`]); in the response the
+//! A request gets gRPC's media type, and its base64 is undone if it is text ([`decode`]); in the response the
 //! trailers, which a script can't read, become the last frame of the content ([`encode`]). An answer that isn't of
 //! gRPC, the proxy's or a backend's, keeps its status and says the same as a gRPC status.
 //! Why so: media types, fields and texts are those of Envoy's filter. Its base64 may be padded where its buffers happen

@@ -1,6 +1,6 @@
 //! Logins at an identity provider, as Envoy's `oauth2` filter does them.
 //!
-//! What: a client without a session is led to the provider ([`flow`]), comes back with a code, for which the proxy gets
+//! A client without a session is led to the provider ([`flow`]), comes back with a code, for which the proxy gets
 //! tokens ([`exchange`]), and keeps its session in cookies that the proxy has signed ([`session`]). A session that is
 //! over is renewed by its refresh token, if it has one. What the cookies hold nobody else can read or change; a request
 //! reaches a backend only with a session that is good, and without the cookies that are the proxy's alone.

@@ -1,6 +1,6 @@
 //! Sessions: what a client says about its host, and what it is told (Envoy's `stateful_session`).
 //!
-//! What: a request that names a host of the cluster goes there; a response of another host says where to go next time.
+//! A request that names a host of the cluster goes there; a response of another host says where to go next time.
 //! The forms are Envoy's, so that either proxy understands what the other has told a client: Base64 of the address in
 //! a header, and of a message with address and expiry in a cookie.
 //! Deliberately absent: secrecy. A client learns an address that it can't reach, and may choose among the hosts of its

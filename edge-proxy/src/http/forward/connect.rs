@@ -1,6 +1,6 @@
 //! CONNECT (RFC 9110 §9.3.6) that ends here: a backend of the route gets what is in the tunnel, as it is.
 //!
-//! What: a connection to a host is opened as for any stream of bytes, and the client is told 200 when it stands.
+//! A connection to a host is opened as for any stream of bytes, and the client is told 200 when it stands.
 //! Attempts that come to nothing are made again by the route's policy, as far as it is about connections.
 
 use std::rc::Rc;

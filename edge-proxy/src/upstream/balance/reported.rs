@@ -1,6 +1,6 @@
 //! Weights of hosts by what they report (Envoy's client-side weighted round robin).
 //!
-//! What: a host whose reports are old enough and not too old weighs what they make of it; all others the median of
+//! A host whose reports are old enough and not too old weighs what they make of it; all others the median of
 //! those, so that a new host is neither flooded nor starved. Every worker looks at the reports of all by itself, now
 //! and then.
 

@@ -1,6 +1,6 @@
 //! Which locality is asked, where that of the proxy comes first: Envoy's zone aware routing.
 //!
-//! What: every locality has a share of the cluster's healthy hosts, and one of the proxies that send to them. Where the
+//! Every locality has a share of the cluster's healthy hosts, and one of the proxies that send to them. Where the
 //! hosts of the own locality are at least as large a share as its proxies, they take all that comes to this one; else
 //! they take what they can, and the rest goes to localities that have more hosts than proxies, as far as they have.
 //! Why a plan: it changes with hosts and proxies only, and a request costs a random number or two.

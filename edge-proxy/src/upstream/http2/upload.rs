@@ -1,6 +1,6 @@
 //! The content of a request on its way into a stream.
 //!
-//! What: it is driven by whoever waits for the response; most content has gone before the response comes. What is left
+//! It is driven by whoever waits for the response; most content has gone before the response comes. What is left
 //! then goes by a task of its own, so that neither side of a conversation waits for the other to be read.
 
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Which clusters take their endpoints from which assignment.
 //!
-//! Why: pods come and go all the time, and finding the clusters of an assignment must not look at every cluster.
+//! Pods come and go all the time, and finding the clusters of an assignment must not look at every cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What sessions are signed with, and what tokens are sealed with.
 //!
-//! What: one secret, and keys made of it, so that no signature or seal can stand for another. A session is signed with
+//! One secret, and keys made of it, so that no signature or seal can stand for another. A session is signed with
 //! HMAC-SHA-256 of the secret itself over the same text as Envoy signs, so that either proxy knows the sessions of the
 //! other where tokens stay readable. Seals are our own: AES-256-GCM, which nobody can change unnoticed, where Envoy has
 //! AES-256-CBC; so sealed tokens of the one mean nothing to the other, and its clients log in once more.

@@ -1,6 +1,6 @@
 //! Content on its way past the service.
 //!
-//! What: a [`ProcessedBody`] lies around content and shows it to the service piece by piece. A piece that was shown is
+//! A [`ProcessedBody`] lies around content and shows it to the service piece by piece. A piece that was shown is
 //! kept until it is answered, and passes as the answer says; where pieces flow in both directions what passes is what
 //! the service sends, in its own time. When the service is done, or has failed and may, the rest passes as it is.
 

@@ -1,6 +1,6 @@
 //! What the proxy and the service say to each other about one exchange.
 //!
-//! What: a [`Talk`] holds the stream, of which there is one for the request and its response, begun by the first
+//! A [`Talk`] holds the stream, of which there is one for the request and its response, begun by the first
 //! message. Both directions may be at work at a time: each asks for its own answers, and what comes for the other is
 //! put aside for it. It knows which answers are due: another one is a fault of the service, as is one that is late.
 //! When all is over, in whatever way, nobody is asked any more.

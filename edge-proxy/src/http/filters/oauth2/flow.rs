@@ -1,6 +1,6 @@
 //! The way of a client to the provider and back.
 //!
-//! What: a login begins with a nonce, which names two cookies: one proves that it has begun here, for the page that the
+//! A login begins with a nonce, which names two cookies: one proves that it has begun here, for the page that the
 //! client wants (RFC 6749 §10.12: another one must not be able to end it), the other holds the code verifier of PKCE
 //! (RFC 7636). The state that the provider gives back tells nonce and page. Several logins of one client, a page in
 //! each of its tabs, don't disturb each other.

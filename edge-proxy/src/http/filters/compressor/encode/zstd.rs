@@ -1,6 +1,6 @@
 //! One frame of Zstandard (RFC 8878 §3.1.1), written while its content comes.
 //!
-//! What: the library compresses whole contents alone, each to a frame of its own. A piece is compressed so, and its
+//! The library compresses whole contents alone, each to a frame of its own. A piece is compressed so, and its
 //! blocks are taken over into the one frame that the client reads; they refer to nothing outside their piece.
 //! Why not a frame for each piece: a client need not read beyond the first.
 
