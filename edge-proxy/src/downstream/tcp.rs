@@ -8,6 +8,8 @@
 //! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt
 //! (of TLS that stays closed the client hello has been read, and is kept).
 
+mod backend;
+
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -16,25 +18,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tracing::debug;
 
 use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
-use crate::config::cluster::ClusterEntry;
-use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::listener::{FilterChain, Listener, Network};
 use crate::config::stream::TcpProxy;
 use crate::connection::settings::successor;
 use crate::downstream::Clients;
 use crate::local::Local;
 use crate::proxy_protocol::Addresses;
-use crate::stats::Counter;
+use crate::stats::{ClusterCells, Counter, TcpCells};
 use crate::transport::Transport;
-use crate::upstream::balance::Choice;
-use crate::upstream::limits::{ConnectionGuard, may_connect};
-use crate::upstream::{Apart, RequestGuard, Upstreams, connect, report};
+use backend::open;
 
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
 const BUFFER: usize = 16 * 1024;
@@ -49,6 +45,15 @@ pub(super) struct Arrived {
     pub(super) server_name: Option<Arc<str>>,
     /// What is written of it, if anything.
     pub(super) log: Option<Box<StreamLog>>,
+}
+
+impl Arrived {
+    /// Has something written of it, where anything is.
+    fn note(&self, tell: impl FnOnce(&mut Record)) {
+        if let Some(log) = &self.log {
+            log.note(tell);
+        }
+    }
 }
 
 /// Serves a connection to its last byte.
@@ -108,22 +113,13 @@ pub(super) async fn serve(
             // What broke on one side breaks on the other.
             client.io.break_off();
             upstream.io.break_off();
-            if let Some(log) = log.filter(|_| upstream.is_broken) {
-                log.note(|record| record.flag("UR"));
+            if upstream.is_broken {
+                arrived.note(|record| record.flag("UR"));
             }
             Err(error)
         }
-        Err(Over::ChainGone) => Ok(()),
-        Err(Over::TooOld) => {
-            cells.max_downstream_connection_duration.inc();
-            if let Some(log) = log {
-                log.note(|record| record.flag("DT"));
-            }
-            Ok(())
-        }
-        Err(Over::Idle) => {
-            cells.idle_timeout.inc();
-            upstream_cells.upstream_cx_idle_timeout.inc();
+        Err(over) => {
+            over.tell(&arrived, cells, upstream_cells);
             Ok(())
         }
     }
@@ -135,6 +131,23 @@ enum Over {
     Idle,
     TooOld,
     ChainGone,
+}
+
+impl Over {
+    /// Counts it, and has it written down.
+    fn tell(self, arrived: &Arrived, cells: &TcpCells, upstream: &ClusterCells) {
+        match self {
+            Self::ChainGone => {}
+            Self::TooOld => {
+                cells.max_downstream_connection_duration.inc();
+                arrived.note(|record| record.flag("DT"));
+            }
+            Self::Idle => {
+                cells.idle_timeout.inc();
+                upstream.upstream_cx_idle_timeout.inc();
+            }
+        }
+    }
 }
 
 /// What bounds a stream.
@@ -192,14 +205,6 @@ impl Deadlines<'_> {
     }
 }
 
-/// A connection to a backend, counted while it lives.
-struct Backend {
-    transport: Transport,
-    /// Balancing by load looks at requests; a stream is one.
-    request: RequestGuard,
-    _open: ConnectionGuard,
-}
-
 /// Writes down why a connection isn't let in, and for which cluster it was.
 pub(super) fn note_refused(worker: &Local, chain: &FilterChain, log: &StreamLog, why: String) {
     let cluster = match &chain.network {
@@ -212,95 +217,6 @@ pub(super) fn note_refused(worker: &Local, chain: &FilterChain, log: &StreamLog,
         record.upstream.cluster = entry.map(|entry| Arc::clone(&entry.cluster));
         record.details = why.into();
     });
-}
-
-/// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
-async fn open(upstreams: &Upstreams, proxy: &TcpProxy, arrived: &Arrived) -> Option<Backend> {
-    let (worker, addresses, log) = (&upstreams.worker, arrived.addresses, arrived.log.as_deref());
-    let note = |tell: &dyn Fn(&mut Record)| {
-        if let Some(log) = log {
-            log.note(tell);
-        }
-    };
-    let snapshot = worker.snapshot();
-    let cluster = proxy.shares.pick(worker.random.next());
-    let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
-        proxy.stats.cells(worker.index).downstream_cx_no_route.inc();
-        note(&|record| record.flag("NC"));
-        return None;
-    };
-    note(&|record| record.upstream.cluster = Some(Arc::clone(&entry.cluster)));
-    let cells = entry.cluster.stats.cells(worker.index);
-    let mut tried: SmallVec<[HostId; 4]> = SmallVec::new();
-    for _ in 0..proxy.max_connect_attempts {
-        if !may_connect(&entry.cluster, worker.shared.workers) {
-            cells.upstream_cx_overflow.inc();
-            note(&|record| record.flag("UO"));
-            return None;
-        }
-        let found = match (proxy.named_at, &entry.cluster.naming) {
-            (Some(port), Some(_)) => named(upstreams, entry, arrived, port).await,
-            _ => {
-                // As many draws as there are hosts give each a chance to be found.
-                let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
-                let choice = Choice {
-                    hash: proxy.hashed.of(addresses.client.ip()),
-                    avoid: &tried,
-                    draws,
-                    ..Choice::default()
-                };
-                upstreams.balancers.pick(entry, &worker.random, choice).cloned()
-            }
-        };
-        let Some(host) = &found else {
-            cells.upstream_cx_none_healthy.inc();
-            note(&|record| record.flag("UH"));
-            return None;
-        };
-        note(&|record| {
-            record.upstream.attempts += 1;
-            record.upstream.host = Some(Arc::clone(host));
-        });
-        tried.push(host.id);
-        let pool = upstreams.pool(entry, host, Apart::default());
-        let request = RequestGuard::new(&pool);
-        match connect::stream(worker, &pool, addresses).await {
-            Ok((transport, open)) => {
-                report::connected(&entry.cluster, host);
-                note(&|record| {
-                    record.upstream.local = transport.local();
-                    record.upstream.is_connected = true;
-                });
-                return Some(Backend {
-                    transport,
-                    request,
-                    _open: open,
-                });
-            }
-            Err(fault) => {
-                report::failed(&entry.cluster, host, fault);
-                note(&|record| {
-                    record.flag("UF");
-                    record.failure = fault.transport_failure();
-                });
-                debug!(cluster = %entry.cluster.name, host = ?host.address, ?fault, "no stream");
-            }
-        }
-    }
-    cells.upstream_cx_connect_attempts_exceeded.inc();
-    note(&|record| record.flag("URX"));
-    None
-}
-
-/// The host that a client asks for by server name; none where it asks for nobody, or that can't be resolved.
-async fn named(upstreams: &Upstreams, entry: &ClusterEntry, arrived: &Arrived, port: u16) -> Option<Arc<Host>> {
-    let name = arrived.server_name.as_deref()?;
-    // The turn of one who asks for the same name counts, too: nobody waits longer than for an answer.
-    let patience = entry.cluster.naming.as_ref()?.timeout;
-    let found = tokio::time::timeout(patience, upstreams.names.host_at(entry, name, port)).await;
-    let host = found.ok()?.ok()?;
-    // A name that leads back here would make a connection of each connection, until no more may be open.
-    (host.address != HostAddress::Socket(arrived.addresses.local)).then_some(host)
 }
 
 /// A byte stream that counts what passes and moves the idle deadline.
