@@ -1,6 +1,7 @@
 //! Cluster → [`ClusterSpec`], and with its secrets → [`Cluster`].
 
 mod discovery;
+mod http_options;
 pub(super) mod names;
 mod sockets;
 
@@ -15,37 +16,28 @@ use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, LoadBalancingPolicy, OutlierDetection as ProtoOutliers,
     UpstreamConnectionOptions,
 };
-use envoy_types::pb::envoy::config::core::v3::{
-    BindConfig, HealthCheck as ProtoCheck, Http1ProtocolOptions, Http2ProtocolOptions,
-    HttpProtocolOptions as CommonHttpOptions, UpstreamHttpProtocolOptions,
-};
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
-    AutoHttpConfig, UpstreamProtocolOptions,
-};
-use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use envoy_types::pb::envoy::config::core::v3::{BindConfig, HealthCheck as ProtoCheck};
+use envoy_types::pb::google::protobuf::UInt32Value;
 use tokio::sync::Notify;
 
 use crate::compile::Context;
 use crate::compile::balancing::{Chosen, balancing};
-use crate::compile::credential::{self, CredentialSpec};
+use crate::compile::credential::CredentialSpec;
 use crate::compile::endpoint::{Checks, SocketMatch};
-use crate::compile::field::{At, Rejection, duration_or, fields, number, unpack};
+use crate::compile::field::{At, Rejection, duration_or, fields, number};
 use crate::compile::health;
-use crate::compile::protocol;
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::socket_options;
-use crate::compile::tls::{HostUse, UpstreamTlsSpec};
+use crate::compile::tls::UpstreamTlsSpec;
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryBudget, UpstreamProtocol};
 use crate::config::endpoint::LbSettings;
 use crate::config::endpoint::hashing::Hashing;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::load::{HostSource, LoadWeights};
-use crate::config::protocol::{Http1Upstream, Http2Options};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
 
+use http_options::{HttpOptions, misplaced_credential};
 use sockets::{Sockets, sockets};
 
 pub use discovery::{AnswerShare, Discovery, DnsLookup, DnsSpec};
@@ -74,21 +66,6 @@ pub struct ClusterSpec {
     ignores_unchecked: bool,
     stats: Arc<ClusterStats>,
 }
-
-#[derive(Debug)]
-struct HttpOptions {
-    protocol: UpstreamProtocol,
-    http1: Http1Upstream,
-    http2: Http2Options,
-    idle_timeout: Option<Duration>,
-    max_connection_duration: Option<Duration>,
-    max_requests_per_connection: Option<u32>,
-    of_host: HostUse,
-    credential: Option<CredentialSpec>,
-}
-
-/// The key of the HTTP options in `typed_extension_protocol_options`.
-const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 /// Compiles a cluster.
 pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterSpec, Rejection> {
@@ -167,15 +144,6 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     })
 }
 
-/// What options of HTTP/1 say of what is sent to hosts and comes from them.
-fn http1(at: &At<'_>, options: Option<&Http1ProtocolOptions>) -> Result<Http1Upstream, Rejection> {
-    let options = protocol::http1(at, options)?;
-    Ok(Http1Upstream {
-        enable_trailers: options.enable_trailers,
-        keeps_names: options.keeps_names,
-    })
-}
-
 /// Of hosts that requests name none is chosen.
 fn of_requests(at: &At<'_>, policy: i32, extension: Option<&LoadBalancingPolicy>) -> Result<Chosen, Rejection> {
     if extension.is_some() {
@@ -190,13 +158,6 @@ fn of_requests(at: &At<'_>, policy: i32, extension: Option<&LoadBalancingPolicy>
         zones: None,
         slow_start: None,
     }))
-}
-
-fn misplaced_credential(at: &At<'_>) -> Rejection {
-    let at = at.field("typed_extension_protocol_options");
-    let at = at.field(HTTP_OPTIONS);
-    at.field("http_filters")
-        .error("a credential is injected only for the cluster of ads_config by this proxy")
 }
 
 /// Envoy would keep a host that discovery has removed for as long as it is healthy.
@@ -243,131 +204,6 @@ fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
         time: seconds(keepalive.keepalive_time.as_ref()),
         interval: seconds(keepalive.keepalive_interval.as_ref()),
     })
-}
-
-impl HttpOptions {
-    /// From the cluster's own fields and from the extension, which wins.
-    fn new(
-        at: &At<'_>,
-        http2: Option<&Http2ProtocolOptions>,
-        common: Option<&CommonHttpOptions>,
-        max_requests: Option<&UInt32Value>,
-        typed: &std::collections::HashMap<String, Any>,
-    ) -> Result<Self, Rejection> {
-        let mut options = Self {
-            protocol: if http2.is_some() {
-                UpstreamProtocol::Http2
-            } else {
-                UpstreamProtocol::Http1
-            },
-            http1: Http1Upstream::default(),
-            http2: protocol::http2(&at.field("http2_protocol_options"), http2)?,
-            idle_timeout: None,
-            max_connection_duration: None,
-            max_requests_per_connection: None,
-            of_host: HostUse::None,
-            credential: None,
-        };
-        options.common(&at.field("common_http_protocol_options"), common)?;
-        options.max_requests_per_connection = options
-            .max_requests_per_connection
-            .or(number(max_requests).filter(|most| *most > 0));
-        let at_options = at.field("typed_extension_protocol_options");
-        let mut keys: Vec<&String> = typed.keys().collect();
-        keys.sort();
-        for key in keys {
-            if key != HTTP_OPTIONS {
-                return Err(at_options.unsupported(key));
-            }
-            let at = at_options.field(key);
-            options.typed(&at, &unpack(&at, &typed[key])?)?;
-        }
-        Ok(options)
-    }
-
-    fn common(&mut self, at: &At<'_>, message: Option<&CommonHttpOptions>) -> Result<(), Rejection> {
-        let common = protocol::common(at, message)?;
-        self.idle_timeout = common.idle_timeout;
-        self.max_connection_duration = common.max_connection_duration;
-        self.max_requests_per_connection = common.max_requests_per_connection;
-        Ok(())
-    }
-
-    fn typed(&mut self, at: &At<'_>, message: &HttpProtocolOptions) -> Result<(), Rejection> {
-        fields!(at, message => HttpProtocolOptions {
-            common_http_protocol_options, upstream_http_protocol_options, http_filters, upstream_protocol_options;
-            ignore;
-            refuse header_validation_config, outlier_detection, request_mirror_policies, hash_policy, retry_policy
-        });
-        let list = at.field("http_filters");
-        for (index, filter) in http_filters.iter().enumerate() {
-            let at = list.index(index);
-            match filter.name.as_str() {
-                // Nothing can switch it on here.
-                _ if filter.disabled => {}
-                "envoy.filters.http.upstream_codec" => {}
-                "envoy.filters.http.credential_injector" if self.credential.is_none() => {
-                    self.credential = Some(credential::injector(&at, filter)?);
-                }
-                name => return Err(at.error(format!("filter {name:?} is not supported by this proxy"))),
-            }
-        }
-        self.common(
-            &at.field("common_http_protocol_options"),
-            common_http_protocol_options.as_ref(),
-        )?;
-        if let Some(options) = upstream_http_protocol_options {
-            let at = at.field("upstream_http_protocol_options");
-            fields!(at, options => UpstreamHttpProtocolOptions {
-                auto_sni, auto_san_validation;
-                ignore;
-                refuse override_auto_sni_header
-            });
-            self.of_host = match (*auto_sni, *auto_san_validation) {
-                (true, true) => HostUse::Verified,
-                (true, false) => HostUse::Asked,
-                (false, false) => HostUse::None,
-                (false, true) => return Err(at.unsupported("auto_san_validation")),
-            };
-        }
-        let http1 = |options: Option<&_>| http1(&at.field("http_protocol_options"), options);
-        let http2 = |options: Option<&_>| protocol::http2(&at.field("http2_protocol_options"), options);
-        self.protocol = match upstream_protocol_options {
-            Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)) => match &explicit.protocol_config {
-                Some(ProtocolConfig::Http2ProtocolOptions(options)) => {
-                    self.http2 = http2(Some(options))?;
-                    UpstreamProtocol::Http2
-                }
-                Some(ProtocolConfig::HttpProtocolOptions(options)) => {
-                    self.http1 = http1(Some(options))?;
-                    UpstreamProtocol::Http1
-                }
-                Some(ProtocolConfig::Http3ProtocolOptions(_)) => {
-                    return Err(at.unsupported("http3_protocol_options"));
-                }
-                None => UpstreamProtocol::Http1,
-            },
-            Some(UpstreamProtocolOptions::UseDownstreamProtocolConfig(options)) => {
-                self.http1 = http1(options.http_protocol_options.as_ref())?;
-                self.http2 = http2(options.http2_protocol_options.as_ref())?;
-                UpstreamProtocol::Downstream
-            }
-            Some(UpstreamProtocolOptions::AutoConfig(options)) => {
-                let at = at.field("auto_config");
-                fields!(at, options => AutoHttpConfig {
-                    http_protocol_options, http2_protocol_options;
-                    // It remembers who speaks HTTP/3.
-                    ignore alternate_protocols_cache_options;
-                    refuse http3_protocol_options
-                });
-                self.http1 = http1(http_protocol_options.as_ref())?;
-                self.http2 = http2(http2_protocol_options.as_ref())?;
-                UpstreamProtocol::Auto
-            }
-            None => return Err(at.error("upstream_protocol_options is required")),
-        };
-        Ok(())
-    }
 }
 
 /// What the settings of all policies say.

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::{BackoffStrategy, RetryPolicy as ServiceRetryPolicy};
-use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryPriority;
 use envoy_types::pb::envoy::config::route::v3::retry_policy::retry_priority::ConfigType as RetryPriorityConfig;
+use envoy_types::pb::envoy::config::route::v3::retry_policy::{RetryBackOff, RetryHostPredicate, RetryPriority};
 use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, RetryPolicy as ProtoRetryPolicy};
 use envoy_types::pb::envoy::extensions::retry::priority::previous_priorities::v3::PreviousPrioritiesConfig;
 use http::StatusCode;
@@ -31,30 +31,8 @@ pub(super) fn retry_policy(
         ignore refresh_cluster_on_retry;
         refuse per_try_idle_timeout, retry_options_predicates, rate_limited_retry_back_off
     });
-    let mut avoid_previous_hosts = false;
-    let list = at.field("retry_host_predicate");
-    for (index, predicate) in retry_host_predicate.iter().enumerate() {
-        match predicate.name.as_str() {
-            "envoy.retry_host_predicates.previous_hosts" => avoid_previous_hosts = true,
-            name => {
-                return Err(list
-                    .index(index)
-                    .error(format!("{name:?} is not supported by this proxy")));
-            }
-        }
-    }
-    let status_codes = retriable_status_codes
-        .iter()
-        .map(|code| {
-            u16::try_from(*code)
-                .ok()
-                .and_then(|code| StatusCode::from_u16(code).ok())
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(|| {
-            at.field("retriable_status_codes")
-                .error("holds a number that is not a status")
-        })?;
+    let avoid_previous_hosts = avoids_previous_hosts(&at.field("retry_host_predicate"), retry_host_predicate)?;
+    let status_codes = status_codes(&at.field("retriable_status_codes"), retriable_status_codes)?;
     let attempts_per_priority = retry_priority.as_ref();
     let attempts_per_priority = attempts_per_priority
         .map(|message| priorities(&at.field("retry_priority"), message))
@@ -66,18 +44,7 @@ pub(super) fn retry_policy(
     if max_retries == 0 || on == RetryOn::default() {
         return Ok(None);
     }
-    let (base, max) = match retry_back_off {
-        None => (None, None),
-        Some(back_off) => {
-            let at = at.field("retry_back_off");
-            (
-                positive(&at.field("base_interval"), back_off.base_interval.as_ref())?,
-                positive(&at.field("max_interval"), back_off.max_interval.as_ref())?,
-            )
-        }
-    };
-    // Envoy: 25 ms, at most ten times the base.
-    let backoff_base = base.unwrap_or(Duration::from_millis(25));
+    let back_off = self::back_off(&at.field("retry_back_off"), retry_back_off.as_ref())?;
     Ok(Some(RetryPolicy {
         on,
         status_codes,
@@ -86,12 +53,56 @@ pub(super) fn retry_policy(
         rate_limited: context.prefixed.rate_limited.clone(),
         max_retries,
         per_try_timeout: positive(&at.field("per_try_timeout"), per_try_timeout.as_ref())?,
-        backoff_base,
-        backoff_max: max.unwrap_or(backoff_base.saturating_mul(10)).max(backoff_base),
+        backoff_base: back_off.base,
+        backoff_max: back_off.max,
         avoid_previous_hosts,
         host_selection_attempts: u32::try_from(*host_selection_retry_max_attempts).unwrap_or(1).max(1),
         attempts_per_priority,
     }))
+}
+
+/// Whether other hosts than before are tried, which is all that can be wanted of them.
+fn avoids_previous_hosts(list: &At<'_>, predicates: &[RetryHostPredicate]) -> Result<bool, Rejection> {
+    for (index, predicate) in predicates.iter().enumerate() {
+        if predicate.name != "envoy.retry_host_predicates.previous_hosts" {
+            let name = &predicate.name;
+            return Err(list
+                .index(index)
+                .error(format!("{name:?} is not supported by this proxy")));
+        }
+    }
+    Ok(!predicates.is_empty())
+}
+
+fn status_codes(at: &At<'_>, codes: &[u32]) -> Result<SmallVec<[StatusCode; 4]>, Rejection> {
+    let codes = codes
+        .iter()
+        .map(|code| StatusCode::from_u16(u16::try_from(*code).ok()?).ok());
+    let codes: Option<_> = codes.collect();
+    codes.ok_or_else(|| at.error("holds a number that is not a status"))
+}
+
+/// How long pauses are.
+struct BackOff {
+    /// The first, from which they grow.
+    base: Duration,
+    max: Duration,
+}
+
+/// Envoy's defaults are 25 ms, and at most ten times the base.
+fn back_off(at: &At<'_>, message: Option<&RetryBackOff>) -> Result<BackOff, Rejection> {
+    let (base, max) = match message {
+        None => (None, None),
+        Some(back_off) => (
+            positive(&at.field("base_interval"), back_off.base_interval.as_ref())?,
+            positive(&at.field("max_interval"), back_off.max_interval.as_ref())?,
+        ),
+    };
+    let base = base.unwrap_or(Duration::from_millis(25));
+    Ok(BackOff {
+        base,
+        max: max.unwrap_or(base.saturating_mul(10)).max(base),
+    })
 }
 
 fn conditions(at: &At<'_>, list: &[HeaderMatcher]) -> Result<Box<[HeaderCondition]>, Rejection> {
