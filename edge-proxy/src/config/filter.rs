@@ -123,7 +123,7 @@ impl HttpFilter {
     }
 
     /// By which settings it guards a route that says this of it; none where it lets every request of that pass, and for
-    /// filters that aren't there to refuse anybody for who he is or what he asks for. What tells rules where clients
+    /// filters that aren't there to refuse anybody for who they are or what they ask for. What tells rules where clients
     /// are counts as one that is.
     pub fn guards(&self, said: Option<&RouteFilter>) -> Option<Mark> {
         use FilterKind as Kind;

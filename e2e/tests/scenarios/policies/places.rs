@@ -48,7 +48,7 @@ pub(crate) fn rules_decide_by_where_clients_are(plane: &DataPlane) -> Result<()>
         );
     }
 
-    // Another place, and who is denied says that he is elsewhere.
+    // Another place, and a client that is denied says that it is elsewhere.
     allow("{ country: AU }")?;
     www.answers(&get(&from(ABROAD)), 200)?;
     www.answers(&get(&from(HERE)), 403)?;

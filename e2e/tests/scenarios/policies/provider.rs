@@ -1,5 +1,5 @@
 //! An identity provider: the code flow of OpenID Connect with PKCE (RFC 7636), for one client and one user who always
-//! agrees. It gives nothing to who can't prove what he must.
+//! agrees. It gives nothing to those who can't prove what they must.
 
 use super::{
     peers::{Answer, HttpPeer, Received},
@@ -159,7 +159,7 @@ impl State {
         )
     }
 
-    /// The user agrees: he is sent back with a code.
+    /// The user agrees, and is sent back with a code.
     fn authorize(&self, asked: &BTreeMap<String, String>) -> Option<Answer> {
         let is = |name: &str, value: &str| asked.get(name).is_some_and(|found| found == value);
         let is_right = is("client_id", CLIENT)
