@@ -8,8 +8,8 @@
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
 //! | fuzz | the fuzz targets with a kept corpus, guided by coverage, for a minute each | g++ |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
-//! | e2e | the quickstart as a user starts it, once for each data plane | the same |
-//! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
+//! | e2e | real programs, once with each data plane, and services of others they talk to | the same, Go |
+//! | cluster | the same in a real Kubernetes, whose pods are processes of this machine | the same, root, nftables |
 //! | conformance | the core of all profiles of the official suite, with edge-proxy | the same |
 //!
 //! Tests of whole programs, and those in a cluster, wait most of the time. Where they are asked for, the tiers library,
