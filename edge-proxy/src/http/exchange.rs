@@ -267,6 +267,12 @@ impl Exchange {
         }
     }
 
+    /// Whether a backend asks in its response to be left out.
+    pub(crate) fn asks_to_leave(&self, response: &HeaderMap) -> bool {
+        let name = &self.connection.manager().prefixed.immediate_health_check_fail;
+        response.contains_key(name)
+    }
+
     /// A backend has made the response.
     pub(crate) fn answered_by_backend(&self) {
         self.is_answered.set(true);

@@ -10,7 +10,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{self, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
@@ -129,13 +129,15 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         ..
     } = parts;
     let spelling = extensions.remove::<Spelled>();
-    let uri = uri.into_parts();
-    let scheme = uri.scheme;
+    let mut uri = uri.into_parts();
     let mut head = Box::new(Head {
         method,
         scheme: if connection.is_secure() { "https" } else { "http" },
         authority: HeaderValue::from_static(""),
-        target: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        target: uri
+            .path_and_query
+            .take()
+            .unwrap_or_else(|| PathAndQuery::from_static("/")),
         headers,
         random: connection.worker.random.next(),
         client: None,
@@ -148,14 +150,9 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         ..Notes::default()
     };
     let extended = extensions.get::<ExtendedProtocol>();
-    let checked = check_version(connection, version)
-        .and_then(|()| check_count(connection, &head.headers))
-        .and_then(|()| check_method(connection, &head.method, version))
-        .and_then(|()| check_http2(&head.headers, scheme.as_ref(), version))
+    let checked = check(connection, &head, &uri, version)
         .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version, &manager.http1))
-        .and_then(|()| check_framing(&head.headers, &seen))
-        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
-        .and_then(|()| remove_nominated(&mut head.headers, &seen));
+        .and_then(|()| remove_unwanted(connection, &mut head.headers, &seen));
     if checked.is_ok() && !manager.early_edits.is_empty() {
         edits::edit_request(&mut head, &manager.early_edits, Scene::of(connection));
         seen = scan(&head.headers, prefix_of(&manager.prefixed));
@@ -187,6 +184,21 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
     }
     let normalized = normalize_target(connection, &mut head);
     (head, normalized.map(|()| notes))
+}
+
+/// Whether a head is one that this listener serves.
+fn check(connection: &Connection, head: &Head, uri: &uri::Parts, version: Version) -> Result<(), Fault> {
+    check_version(connection, version)?;
+    check_count(connection, &head.headers)?;
+    check_method(connection, &head.method, version)?;
+    check_http2(&head.headers, uri.scheme.as_ref(), version)
+}
+
+/// Removes the fields that the listener or the client itself wants gone, once it is clear where the content ends.
+fn remove_unwanted(connection: &Connection, headers: &mut HeaderMap, seen: &Seen) -> Result<(), Fault> {
+    check_framing(headers, seen)?;
+    treat_underscores(connection, headers, seen)?;
+    remove_nominated(headers, seen)
 }
 
 fn check_version(connection: &Connection, version: Version) -> Result<(), Fault> {

@@ -325,8 +325,8 @@ impl<'a> Forwarding<'a> {
         let pool = guard.pool();
         let (cluster, host, headers) = (&pool.cluster, &pool.host, response.headers());
         load::heard(cluster, host, headers);
-        let asks_to_leave = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
-        if cluster.health.check.is_some() && headers.contains_key(asks_to_leave) {
+        // Only hosts that are probed can be left out.
+        if cluster.health.check.is_some() && self.exchange.asks_to_leave(headers) {
             report::asked_to_leave(cluster, host);
         }
         report::answered(cluster, host, response.status(), headers);

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
-use crate::config::address::Detection;
-use crate::config::http_manager::{ForwardClientCert, SchemeOverride};
+use crate::config::address::{ClientAddress, Detection};
+use crate::config::http_manager::{ForwardClientCert, PrefixedHeaders, SchemeOverride};
 use crate::connection::Connection;
 use crate::connection::peer::PeerCertificate;
 use crate::fault::Fault;
@@ -17,15 +17,67 @@ const X_FORWARDED_CLIENT_CERT: HeaderName = HeaderName::from_static("x-forwarded
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// What a client is to this proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It counts as internal.
+    Internal,
+    /// It is outside, and connects to this proxy itself.
+    AtEdge,
+    /// It is outside, and who it is was told by a proxy before this one.
+    Beyond,
+}
+
 /// The client's address, who may be trusted, and what follows: Envoy's `mutateRequestHeaders`.
 pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) -> Result<(), Fault> {
     let manager = connection.manager();
     let settings = &manager.client_address;
-    let peer = connection.client.ip().to_canonical();
+    let may_be_internal = find_client(connection, settings, head, seen)?;
+    if let SchemeOverride::Fixed(scheme) = manager.scheme {
+        head.scheme = scheme;
+        head.headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
+    }
+    let client = match settings.use_remote_address {
+        true => Some(head.client.unwrap_or(connection.client.ip().to_canonical())),
+        false => head.client,
+    };
+    let standing = match may_be_internal && client.is_some_and(|client| settings.is_internal(client)) {
+        true => Standing::Internal,
+        false if settings.use_remote_address => Standing::AtEdge,
+        false => Standing::Beyond,
+    };
+    notes.internal = standing == Standing::Internal;
+    if !notes.internal && seen.prefixed {
+        remove_untrusted(&manager.prefixed, standing, &mut head.headers);
+        notes.prefixed = false;
+    }
+    let (mode, own) = (manager.forward_client_cert, connection.certificate.as_deref());
+    tell_certificate(mode, own, &mut head.headers, seen.client_cert);
+    let names = &manager.prefixed;
+    match standing {
+        Standing::Internal => {
+            head.headers
+                .insert(names.internal.clone(), HeaderValue::from_static("true"));
+        }
+        Standing::AtEdge => {
+            if let Some(value) = external_address(connection, client) {
+                head.headers.insert(names.external_address.clone(), value);
+            }
+        }
+        Standing::Beyond => {}
+    }
+    let id = manager.request_id;
+    let is_replaced = standing == Standing::AtEdge && !id.preserve_external;
+    if id.generate && (is_replaced || !(seen.request_id && has_one_request_id(&head.headers))) {
+        head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
+    }
+    Ok(())
+}
+
+/// Finds the client's address, and tells backends about it and the scheme. Gives whether the client may be internal.
+fn find_client(connection: &Connection, settings: &ClientAddress, head: &mut Head, seen: &Seen) -> Result<bool, Fault> {
     let hops = settings.xff_trusted_hops as usize;
-    let may_be_internal;
     if settings.use_remote_address {
-        may_be_internal = !seen.forwarded_for;
         if hops > 0 && seen.forwarded_for {
             head.client = forwarded(&head.headers, hops - 1);
         }
@@ -36,60 +88,44 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
             head.headers
                 .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
         }
-    } else {
-        let found = match &settings.detection {
-            None if !seen.forwarded_for => Found {
-                client: None,
-                is_trusted: true,
-            },
-            None => Found {
-                client: forwarded(&head.headers, hops),
-                is_trusted: forwarded(&head.headers, 1).is_none(),
-            },
-            Some(detection) => detect(detection, connection, &mut head.headers)?,
-        };
-        head.client = found.client;
-        may_be_internal = found.is_trusted;
-        take_scheme(head, seen);
+        return Ok(!seen.forwarded_for);
     }
-    if let SchemeOverride::Fixed(scheme) = manager.scheme {
-        head.scheme = scheme;
-        head.headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
-    }
-    let client = match settings.use_remote_address {
-        true => Some(head.client.unwrap_or(peer)),
-        false => head.client,
+    let found = match &settings.detection {
+        None if !seen.forwarded_for => Found {
+            client: None,
+            is_trusted: true,
+        },
+        None => Found {
+            client: forwarded(&head.headers, hops),
+            is_trusted: forwarded(&head.headers, 1).is_none(),
+        },
+        Some(detection) => detect(detection, connection, &mut head.headers)?,
     };
-    notes.internal = may_be_internal && client.is_some_and(|client| settings.is_internal(client));
-    let edge = settings.use_remote_address && !notes.internal;
-    if !notes.internal && seen.prefixed {
-        let names = &manager.prefixed;
-        let edge_only = if edge { &*names.edge_only } else { &[] };
-        for name in edge_only.iter().chain(&names.internal_only).chain(&names.consumed) {
-            head.headers.remove(name);
+    head.client = found.client;
+    take_scheme(head, seen);
+    Ok(found.is_trusted)
+}
+
+/// Removes what a client from outside may not say.
+fn remove_untrusted(names: &PrefixedHeaders, standing: Standing, headers: &mut HeaderMap) {
+    let edge_only = match standing {
+        Standing::AtEdge => &*names.edge_only,
+        Standing::Internal | Standing::Beyond => &[],
+    };
+    for name in edge_only.iter().chain(&names.internal_only).chain(&names.consumed) {
+        headers.remove(name);
+    }
+    headers.remove(&names.internal);
+}
+
+/// The address of a client at the edge, as backends are told it.
+fn external_address(connection: &Connection, client: Option<IpAddr>) -> Option<HeaderValue> {
+    match client {
+        Some(client) if client != connection.client.ip().to_canonical() => {
+            HeaderValue::from_str(&client.to_string()).ok()
         }
-        head.headers.remove(&names.internal);
-        notes.prefixed = false;
+        _ => Some(connection.client_text.clone()),
     }
-    let (mode, own) = (manager.forward_client_cert, connection.certificate.as_deref());
-    tell_certificate(mode, own, &mut head.headers, seen.client_cert);
-    if notes.internal {
-        head.headers
-            .insert(manager.prefixed.internal.clone(), HeaderValue::from_static("true"));
-    } else if edge {
-        let value = match client {
-            Some(client) if client != peer => HeaderValue::from_str(&client.to_string()).ok(),
-            _ => Some(connection.client_text.clone()),
-        };
-        if let Some(value) = value {
-            head.headers.insert(manager.prefixed.external_address.clone(), value);
-        }
-    }
-    let id = manager.request_id;
-    if id.generate && ((edge && !id.preserve_external) || !(seen.request_id && has_one_request_id(&head.headers))) {
-        head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
-    }
-    Ok(())
 }
 
 /// What a proxy before this one says that the client spoke, which the backend is told.
