@@ -519,7 +519,7 @@ fn note_shapes(fleets: &[&std::sync::Arc<edge_ir::Fleet>], note: &mut impl FnMut
         fleets
             .iter()
             .flat_map(|f| check::routes(f))
-            .any(|(_, r)| r.name.starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
+            .any(|(_, r)| r.name.to_string().starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
     );
     let chains = || {
         fleets
@@ -559,7 +559,7 @@ fn note_shapes(fleets: &[&std::sync::Arc<edge_ir::Fleet>], note: &mut impl FnMut
     );
     note(
         "misdirected requests",
-        routes().any(|(_, r)| &*r.name == "misdirected-request"),
+        routes().any(|(_, r)| r.name == "misdirected-request".into()),
     );
     note("TLS to backends", upstream().next().is_some());
     let mut clusters = fleets.iter().flat_map(|f| f.clusters.iter());
