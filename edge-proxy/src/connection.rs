@@ -247,8 +247,13 @@ impl Connection {
         let timeouts = self.manager().timeouts;
         self.timer
             .set(Kind::Lifetime, self.accepted, timeouts.max_connection_duration);
-        if self.active.get() == 0 {
-            self.timer.set(Kind::Idle, self.worker.clock.now(), timeouts.idle);
+        self.rest_from(self.worker.clock.now());
+    }
+
+    /// The connection is idle, unless there is a request: one is there from the first byte of its head on.
+    fn rest_from(&self, now: Instant) {
+        if self.active.get() == 0 && self.head_since.get().is_none() {
+            self.timer.set(Kind::Idle, now, self.manager().timeouts.idle);
         }
     }
 
@@ -272,21 +277,21 @@ impl Connection {
         let active = self.active.get().saturating_sub(1);
         self.active.set(active);
         if active == 0 {
-            self.timer
-                .set(Kind::Idle, self.worker.clock.recent(), self.manager().timeouts.idle);
+            self.rest_from(self.worker.clock.recent());
             if self.leaving.get() >= Leaving::AfterResponse && self.protocol == Protocol::Http2 {
                 self.wake();
             }
         }
     }
 
-    /// A part of a head came in. The first one starts its deadline.
+    /// A part of a head came in. The first one starts its deadline, and ends the connection's rest.
     pub(crate) fn bytes_arrived(&self) {
         if self.head_since.get().is_some() {
             return;
         }
         let now = self.worker.clock.now();
         self.head_since.set(Some(now));
+        self.timer.clear(Kind::Idle);
         if let Some((limit, _)) = self.manager().timeouts.head() {
             self.timer.set(Kind::Request, now, Some(limit));
         }

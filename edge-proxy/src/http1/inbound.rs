@@ -97,7 +97,10 @@ impl Inbound {
                     inner.recycle();
                     return Poll::Ready(Ok(Some(head)));
                 }
-                part_came();
+                // RFC 9112 §2.2: an empty line before a request is no part of it.
+                if inner.read.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
+                    part_came();
+                }
             }
             match ready!(inner.poll_read(cx, READ)) {
                 Ok(1..) => {}

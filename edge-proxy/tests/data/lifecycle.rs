@@ -216,6 +216,55 @@ fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
     });
 }
 
+/// As from stock Envoy 1.40: a request is active from the first byte of its head on, also when the settings change while
+/// that comes in. An empty line is no part of one (RFC 9112 §2.2).
+#[test]
+fn who_sends_a_head_is_not_idle() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    run(async {
+        let backend = Backend::named("a").await;
+        let configured = || {
+            let clusters = vec![entry(0, cluster(0), &[backend.address])];
+            snapshot(table("*", vec![catch_all(forward(0))]), clusters, |manager| {
+                manager.timeouts.idle = Some(Duration::from_millis(500));
+                manager.timeouts.stream_idle = Some(Duration::from_secs(1));
+            })
+        };
+        let proxy = Proxy::start(Config {
+            snapshot: configured(),
+            workers: 1,
+        });
+        let (whole, begun) = ("GET / HTTP/1.1\r\nhost: h\r\n\r\n", "GET / HTTP/1.1\r\nhost: h\r\nx: ");
+        let send = async |bytes: String| {
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            stream.write_all(bytes.as_bytes()).await.unwrap();
+            stream
+        };
+        let mut first = send(begun.to_owned()).await;
+        let mut second = send(format!("{whole}{begun}")).await;
+        let mut idle = send(format!("{whole}\r\n")).await;
+        let stats = Arc::clone(&manager_of(&proxy.snapshot.borrow()).stats);
+        let cells = stats.cells(WorkerIndex(0));
+        until("all are served", || cells.downstream_cx_http1_total.get() == 3).await;
+        proxy.publish(|next| next.listeners = configured().listeners);
+        let mut answers = [const { String::new() }; 3];
+        for (stream, answer) in [&mut first, &mut second, &mut idle].into_iter().zip(&mut answers) {
+            stream.read_to_string(answer).await.unwrap();
+        }
+        let [first, second, idle] = answers;
+        assert!(first.starts_with("HTTP/1.1 408 "), "{first}");
+        assert!(
+            second.starts_with("HTTP/1.1 200 ") && second.contains("aHTTP/1.1 408 "),
+            "{second}"
+        );
+        assert!(
+            idle.starts_with("HTTP/1.1 200 ") && idle.ends_with("\r\n\r\na"),
+            "{idle}"
+        );
+        assert_eq!(cells.downstream_cx_idle_timeout.get(), 1);
+    });
+}
+
 /// Two clients leave the ends of their bodies out. Which one began first counts, and of each connection the request in
 /// hand.
 #[test]
