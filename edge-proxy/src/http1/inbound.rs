@@ -178,6 +178,12 @@ impl Inbound {
         Poll::Ready(Ok(()))
     }
 
+    /// True when all of the request has been read.
+    pub(crate) fn is_read(&self) -> bool {
+        let inner = self.0.borrow();
+        inner.decoder.is_done() && !inner.malformed
+    }
+
     /// Nobody wants more of the request. True when it is complete, so that another may follow: a short rest that is
     /// there already is read and forgotten.
     pub(crate) fn leave_rest(&self) -> bool {

@@ -489,3 +489,39 @@ fn an_answer_before_the_end_of_its_request_says_that_it_is_the_last() {
         }
     });
 }
+
+/// As from stock Envoy 1.40 (RFC 9112 §9.6): nobody reads what comes of a request behind its answer.
+#[test]
+fn an_answer_of_a_backend_before_the_end_of_its_request_is_the_last_too() {
+    run(async {
+        let last = "\r\nconnection: close\r\n";
+        let chunked = &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"];
+        for (answer, end) in [
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"], "\r\n\r\nok"),
+            (chunked, "\r\n0\r\n\r\n"),
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"], "\r\n\r\n"),
+        ] {
+            let (backend, _) = scripted(answer).await;
+            let proxy = Proxy::start(simple(backend));
+            for rest in [
+                "content-length: 10\r\n\r\n",
+                "content-length: 10\r\n\r\na",
+                "transfer-encoding: chunked\r\n\r\n1\r\na\r\n",
+            ] {
+                let mut client = Raw::connect(&proxy).await;
+                client.send(format!("POST / HTTP/1.1\r\nhost: h\r\n{rest}")).await;
+                let all = client.rest().await;
+                assert!(all.starts_with("HTTP/1.1 200 ") && all.contains(last), "{all}");
+            }
+            // Of one that is there nothing is left.
+            let mut client = Raw::connect(&proxy).await;
+            for _ in 0..2 {
+                client
+                    .send("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab")
+                    .await;
+                let all = client.read_to(end).await;
+                assert!(all.starts_with("HTTP/1.1 200 ") && !all.contains(last), "{all}");
+            }
+        }
+    });
+}

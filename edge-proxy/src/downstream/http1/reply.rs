@@ -72,8 +72,14 @@ impl Reply {
         } = parts;
         let (encoder, ended) = encoder_of(traits, status, &body);
         // What the proxy says in a backend's place is no answer to what it hasn't read of the request, and never reads.
-        let is_own = !exchange.is_answered_by_backend();
-        let stays = inbound.begin_response() && (!is_own || inbound.leave_rest());
+        // Nor does a backend that has said all it has to say. Whether one that goes on reads the rest is not known yet,
+        // and RFC 9112 §9.6 wants it said now if the connection is to end: as in Envoy, it ends then.
+        let is_over = !exchange.is_answered_by_backend() || body.is_end_stream();
+        let is_read = || match is_over {
+            true => inbound.leave_rest(),
+            false => inbound.is_read(),
+        };
+        let stays = inbound.begin_response() && is_read();
         let keep_alive =
             traits.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
         // RFC 9110 §9.3.6: behind a head that grants CONNECT there is a tunnel.
