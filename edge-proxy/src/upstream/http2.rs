@@ -18,7 +18,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use h2::SendStream;
 use h2::client::{Builder, ResponseFuture, SendRequest};
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use tokio::task::AbortHandle;
 
@@ -236,6 +236,12 @@ impl Http2Stream {
         let Some(response) = &mut self.response else {
             return Poll::Ready(Err(Fault::ConnectionTermination));
         };
+        while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(cx) {
+            // RFC 9113 §8.6: no protocol is switched so, and who believes that it was says no more.
+            if interim.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Poll::Ready(Err(Fault::ProtocolError));
+            }
+        }
         let response = ready!(Pin::new(response).poll(cx)).map_err(|error| classify(&error))?;
         self.response = None;
         let (parts, stream) = response.into_parts();

@@ -244,3 +244,26 @@ fn streams_that_a_leaving_backend_has_not_looked_at_are_refused_ones() {
         assert_eq!(looked_at.recv().await, Some(1));
     });
 }
+
+/// As from stock Envoy 1.40 (RFC 9113 §8.6): no other protocol follows a 101 here, and no answer need.
+#[test]
+fn a_101_of_a_backend_in_http2_is_no_answer_to_wait_behind() {
+    run(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = proxy(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut raw = Raw(accept(&listener).await);
+            // END_HEADERS, and `:status` by its name in the static table.
+            let interim = |stream, status: &[u8; 3]| frame(HEADERS, 4, stream, &[&[8, 3], &status[..]].concat());
+            let (one, _) = raw.next_of(HEADERS).await;
+            raw.send(&interim(one, b"103")).await;
+            raw.send(&frame(HEADERS, 5, one, &[0x88])).await;
+            let (two, _) = raw.next_of(HEADERS).await;
+            raw.send(&interim(two, b"101")).await;
+            // Until the proxy is gone.
+            while raw.next().await.is_some() {}
+        });
+        assert_eq!(ask(&proxy).await.status(), 200);
+        assert_eq!(ask(&proxy).await.status(), 502);
+    });
+}
