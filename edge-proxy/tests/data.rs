@@ -21,6 +21,8 @@ mod hosts;
 mod http1;
 #[path = "data/http2_backends.rs"]
 mod http2_backends;
+#[path = "data/http2_clients.rs"]
+mod http2_clients;
 #[path = "data/keys.rs"]
 mod keys;
 #[path = "data/leaving.rs"]

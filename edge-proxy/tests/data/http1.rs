@@ -26,7 +26,7 @@ fn with_manager(backend: SocketAddr, change: impl FnOnce(&mut HttpManager)) -> C
 
 /// A backend that answers each head it reads (bodies are not looked at) with the next of these bytes, the last of them
 /// again and again, and counts its connections.
-async fn scripted(answers: &'static [&'static str]) -> (SocketAddr, Arc<AtomicUsize>) {
+pub(crate) async fn scripted(answers: &'static [&'static str]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let connections = Arc::new(AtomicUsize::new(0));

@@ -14,7 +14,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header;
 use http::response::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
 use crate::connection::budget::{Budget, Counted, Share};
@@ -70,7 +70,7 @@ pub(super) async fn run(
     };
     let share = Share::new(budget);
     let (mut parts, body) = response.into_parts();
-    finish_head(&exchange, &mut parts, &body);
+    finish_head(&exchange, &method, &mut parts, &body);
     let switches = exchange.tunnel.take();
     let ends = switches.is_none() && (body.is_end_stream() || !has_content(parts.status, &method));
     let Ok(send) = respond.send_response(Response::from_parts(parts, ()), ends) else {
@@ -118,7 +118,10 @@ fn take_apart(request: Request<RecvStream>) -> (http::request::Parts, Incoming, 
     (parts, Incoming::Http2(StreamBody::new(stream, length)), None)
 }
 
-fn finish_head(exchange: &Exchange, parts: &mut Parts, body: &ResponseBody) {
+fn finish_head(exchange: &Exchange, method: &Method, parts: &mut Parts, body: &ResponseBody) {
+    // RFC 9110 §8.6.
+    let has_length =
+        parts.status != StatusCode::NO_CONTENT && !(*method == Method::CONNECT && parts.status.is_success());
     let headers = &mut parts.headers;
     remove_connection_fields(headers);
     keep_unrepeated_out_of_tables(headers);
@@ -128,7 +131,9 @@ fn finish_head(exchange: &Exchange, parts: &mut Parts, body: &ResponseBody) {
             headers.insert(header::DATE, date);
         }
     }
-    if !body.is_end_stream()
+    if !has_length {
+        headers.remove(header::CONTENT_LENGTH);
+    } else if !body.is_end_stream()
         && !headers.contains_key(header::CONTENT_LENGTH)
         && let Some(length) = body.size_hint().exact()
     {

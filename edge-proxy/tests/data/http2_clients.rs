@@ -1,0 +1,53 @@
+//! What clients of HTTP/2 hear of their requests.
+
+use bytes::Bytes;
+use h2::ext::Protocol;
+use http::Request;
+use tokio::net::TcpStream;
+
+use crate::http1::scripted;
+use crate::support::{Proxy, run, simple};
+
+async fn connect(proxy: &Proxy) -> h2::client::SendRequest<Bytes> {
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// RFC 9110 §8.6. Behind a CONNECT that is granted there is no content either (RFC 9113 §8.1.1): to a client that asks
+/// for another protocol, a backend in HTTP/1 that doesn't switch grants it nothing.
+#[test]
+fn what_has_no_content_has_no_length() {
+    run(async {
+        let (backend, _) = scripted(&[
+            "HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        ])
+        .await;
+        let proxy = Proxy::start(simple(backend));
+        let mut client = connect(&proxy).await;
+        let get = || Request::get("http://h/").body(()).unwrap();
+        // The setting that allows it comes before the first answer.
+        let mut upgrade = Request::connect("http://h/ws").body(()).unwrap();
+        upgrade.extensions_mut().insert(Protocol::from_static("websocket"));
+        for (request, status, length) in [
+            (get(), 204, None),
+            (get(), 304, Some("9")),
+            (get(), 200, Some("0")),
+            (upgrade, 200, None),
+        ] {
+            let ends = request.method() == "GET";
+            let (response, _content) = client.send_request(request, ends).unwrap();
+            let (head, mut body) = response.await.unwrap().into_parts();
+            let told = head
+                .headers
+                .get("content-length")
+                .map(|length| length.to_str().unwrap());
+            assert_eq!((head.status.as_u16(), told), (status, length));
+            assert!(body.data().await.is_none());
+        }
+    });
+}
