@@ -24,7 +24,7 @@ use crate::http::exchange::Exchange;
 use crate::http1::framing::has_content;
 use crate::http2::{keep_unrepeated_out_of_tables, poll_window, remove_connection_fields};
 use crate::message::incoming::Incoming;
-use crate::message::stream::StreamBody;
+use crate::message::stream::{Expectation, StreamBody};
 
 /// A reset within this time of the request, before a response, is premature.
 const PREMATURE: Duration = Duration::from_secs(1);
@@ -46,7 +46,8 @@ pub(super) async fn run(
     budget: Rc<Budget>,
 ) -> End {
     let method = request.method().clone();
-    let (parts, body, tunnel) = take_apart(request);
+    let (parts, mut body, tunnel) = take_apart(request);
+    let expectation = expectation(&parts.headers, &mut body);
     // Boxed, so that a response that is long on its way does not hold the memory of its request.
     let mut serving = Some(Box::pin(crate::http::serve(Rc::clone(&exchange), parts, body)));
     let response = poll_fn(|cx| {
@@ -54,10 +55,17 @@ pub(super) async fn run(
         if respond.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        match &mut serving {
+        let polled = match &mut serving {
             Some(serving) => serving.as_mut().poll(cx).map(Some),
             None => Poll::Ready(None),
+        };
+        if polled.is_pending()
+            && let Some(expectation) = &expectation
+            && expectation.poll_wanted(cx).is_ready()
+        {
+            send_continue(&mut respond);
         }
+        polled
     })
     .await;
     drop(serving);
@@ -116,6 +124,22 @@ fn take_apart(request: Request<RecvStream>) -> (http::request::Parts, Incoming, 
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
     (parts, Incoming::Http2(StreamBody::new(stream, length)), None)
+}
+
+/// What says when the content is wanted, of a client that waits for a 100 before it sends any.
+fn expectation(headers: &HeaderMap, body: &mut Incoming) -> Option<Rc<Expectation>> {
+    let Incoming::Http2(content) = body else { return None };
+    let mut expected = headers.get_all(header::EXPECT).iter();
+    let waits = expected.any(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    waits.then(|| content.hold_back())
+}
+
+fn send_continue(respond: &mut SendResponse<Counted>) {
+    let mut interim = Response::new(());
+    *interim.status_mut() = StatusCode::CONTINUE;
+    if let Err(error) = respond.send_informational(interim) {
+        tracing::debug!(%error, "a client can't be told to go on");
+    }
 }
 
 fn finish_head(exchange: &Exchange, method: &Method, parts: &mut Parts, body: &ResponseBody) {
