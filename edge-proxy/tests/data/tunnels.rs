@@ -2,6 +2,7 @@
 //! HTTP/2.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use bytes::Bytes;
 use edge_proxy::config::cluster::UpstreamProtocol;
@@ -9,9 +10,10 @@ use edge_proxy::config::http_manager::{Connect, HttpManager, Upgrade};
 use edge_proxy::config::route::{Action, PathCondition};
 use edge_proxy::stats::WorkerIndex;
 use h2::ext::Protocol;
-use h2::{RecvStream, SendStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -151,7 +153,7 @@ impl Stage {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let proxy = proxy_with(listener.local_addr().unwrap(), nobody(), |manager| {
             manager.timeouts.stream_idle = None;
-            manager.timeouts.delayed_close = std::time::Duration::from_millis(300);
+            manager.timeouts.delayed_close = Duration::from_millis(300);
         });
         let mut client = TcpStream::connect(proxy.address).await.unwrap();
         let sent = b"CONNECT db.example:5432 HTTP/1.1\r\nhost: db.example:5432\r\n\r\n";
@@ -215,6 +217,43 @@ fn a_tunnel_whose_client_has_gone_ends_though_its_backend_stays() {
         stage.client.read_exact(&mut heard).await.unwrap();
         until("the tunnel ends", || stage.open() == 0).await;
         assert_eq!(stage.requests(), 0);
+    });
+}
+
+/// RFC 9113 §8.5, and RFC 8441 §5 where another protocol is spoken in the tunnel. What came before arrives.
+#[test]
+fn a_client_in_http2_hears_that_its_backend_broke_off() {
+    run(async {
+        let bind = async || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (raw, http) = (bind().await, bind().await);
+        let proxy = proxy(raw.local_addr().unwrap(), http.local_addr().unwrap());
+        let stream = TcpStream::connect(proxy.address).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let connect = Request::connect("db.example:5432").body(()).unwrap();
+        let mut websocket = Request::connect("http://h/ws").body(()).unwrap();
+        websocket.extensions_mut().insert(Protocol::from_static("websocket"));
+        let switched = &b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"[..];
+        for (request, backend, answer, reason) in [
+            (connect, &raw, &b""[..], Reason::CONNECT_ERROR),
+            (websocket, &http, switched, Reason::CANCEL),
+        ] {
+            let (response, _content): (_, SendStream<Bytes>) = client.send_request(request, false).unwrap();
+            let (mut backend, _) = backend.accept().await.unwrap();
+            if !answer.is_empty() {
+                while backend.read_u8().await.unwrap() != b'\n' {}
+                backend.write_all(answer).await.unwrap();
+            }
+            let response = response.await.unwrap();
+            assert_eq!(response.status(), 200);
+            backend.write_all(b"bye").await.unwrap();
+            SockRef::from(&backend).set_linger(Some(Duration::ZERO)).unwrap();
+            drop(backend);
+            let mut body = response.into_body();
+            assert_eq!(body.data().await.unwrap().unwrap(), "bye");
+            let error = body.data().await.unwrap().unwrap_err();
+            assert_eq!(error.reason(), Some(reason));
+        }
     });
 }
 

@@ -5,6 +5,7 @@
 //! when the socket has taken everything.
 
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub(super) async fn run(
     budget: Rc<Budget>,
 ) -> End {
     let method = request.method().clone();
+    let broken = reason_when_broken(&request);
     let (parts, mut body, tunnel) = take_apart(request);
     let expectation = expectation(&parts.headers, &mut body);
     // Boxed, so that a response that is long on its way does not hold the memory of its request.
@@ -87,10 +89,14 @@ pub(super) async fn run(
     };
     match (switches, tunnel) {
         (Some(switches), Some(receive)) => {
-            let bytes = Bidirectional::new(receive, send, share);
+            let mut bytes = Bidirectional::new(receive, send, share);
             // Boxed: most streams never come here.
-            if let Err(error) = Box::pin(switches.run(bytes, &[], &exchange)).await {
+            if let Err(error) = Box::pin(switches.run(&mut bytes, &[], &exchange)).await {
                 tracing::debug!(%error, "tunnel ended");
+                if is_broken(&error) {
+                    let patience = exchange.connection.manager().timeouts.delayed_close;
+                    Box::pin(bytes.break_off(broken, patience)).await;
+                }
             }
         }
         _ => {
@@ -107,6 +113,20 @@ pub(super) async fn run(
         }
     }
     End::Over
+}
+
+/// What a client is told of a tunnel that broke: RFC 9113 §8.5, and RFC 8441 §5 where it has asked for another protocol.
+fn reason_when_broken(request: &Request<RecvStream>) -> Reason {
+    match request.extensions().get::<h2::ext::Protocol>() {
+        Some(_) => Reason::CANCEL,
+        None => Reason::CONNECT_ERROR,
+    }
+}
+
+/// Whether a tunnel broke, and not for want of time.
+fn is_broken(error: &io::Error) -> bool {
+    // The time of the system's own probes is up when the backend's connection has broken.
+    error.kind() != io::ErrorKind::TimedOut || error.raw_os_error().is_some()
 }
 
 /// The request without what only the codec knows; the stream itself when it may become a tunnel.

@@ -1,12 +1,14 @@
 //! A stream of HTTP/2 as a byte stream, for what is spoken behind an extended CONNECT (RFC 8441).
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use h2::{RecvStream, SendStream};
+use h2::{Reason, RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::budget::{Counted, Share};
@@ -33,6 +35,20 @@ impl Bidirectional {
             share,
             read: Bytes::new(),
         }
+    }
+
+    /// Breaks the stream off behind what is on its way, for which the client has so much time. (Nothing happens to a
+    /// stream that the client has closed.)
+    pub(super) async fn break_off(&mut self, reason: Reason, patience: Duration) {
+        let sent = poll_fn(|cx| {
+            if self.share.queued() == 0 || self.send.poll_reset(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            self.share.wait_until_written(cx);
+            Poll::Pending
+        });
+        let _ = tokio::time::timeout(patience, sent).await;
+        self.send.send_reset(reason);
     }
 }
 
