@@ -128,8 +128,7 @@ fn what_is_gone_is_gone_whatever_it_was_at_last() {
     let refused = said.iter().filter(|line| line.starts_with("line "));
     assert_eq!(refused.count(), 1, "{said:?}");
     assert!(
-        said.iter()
-            .any(|line| line.starts_with("line 2: spec.parentRefs")),
+        said.iter().any(|line| line.starts_with("line 2: spec.parentRefs")),
         "{said:?}"
     );
 }
