@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition, is, is_held, on_parent, said_once, writes},
+    lab::{Kind, Tenant, condition, is, is_held, on_parent, said_once, wait_for, writes},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
@@ -82,6 +82,51 @@ fn is_held_while_used(tenant: &Tenant) -> Result<()> {
     );
     lab.delete(&gateways[1])?;
     lab.wait_until_gone(&class)
+}
+
+/// A change freeze, as clusters have them.
+const FREEZE: &str = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: { name: frozen }
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: frozen } }
+    resourceRules:
+    - { apiGroups: [gateway.networking.k8s.io], apiVersions: ['*'], operations: [UPDATE], resources: [httproutes/status] }
+  validations: [{ expression: 'false', message: change freeze }]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: { name: frozen }
+spec: { policyName: frozen, validationActions: [Deny] }
+";
+
+#[test]
+fn what_admission_denied_is_said_once_it_allows_that() -> Result<()> {
+    let tenant = Tenant::install("frozen", &DataPlane::EdgeProxy)?;
+    tenant.explain(is_said_after_a_freeze(&tenant))
+}
+
+fn is_said_after_a_freeze(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    lab.wait_until_true(&tenant.gateway("front", None)?, "Accepted")?;
+    let is_accepted = |route: &Value| on_parent(route, "gateway.edge/frozen", "Accepted")["status"] == "True";
+    let first = tenant.route("first", "front", "first.example.com", "none")?;
+    lab.wait_until(&first, "to be accepted", is_accepted)?;
+    lab.apply(FREEZE)?;
+    wait_for("the freeze to begin", || {
+        let changed = lab.change_status(&first, &json!({"status": {"parents": []}}));
+        Ok(changed.is_err().then_some(()))
+    })?;
+    let route = tenant.route("later", "front", "later.example.com", "none")?;
+    tenant.wait_for_log("change freeze")?;
+    for kind in ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"] {
+        lab.delete(&Kind::new("admissionregistration.k8s.io/v1", kind).for_all("frozen"))?;
+    }
+    lab.wait_until(&route, "to be accepted", is_accepted)?;
+    lab.wait_until(&first, "to be accepted again", is_accepted).map(drop)
 }
 
 #[test]

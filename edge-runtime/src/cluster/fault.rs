@@ -52,6 +52,15 @@ pub fn is_refusal(error: &Error) -> bool {
     }
 }
 
+/// Whether admission denies a request, in the words of webhooks and of policies (k8s.io/apiserver, `ToStatusErr`,
+/// `ValidatingAdmissionPolicy`). They have codes of their own choice, those of objects that are wrong among them; what
+/// they say is about this time and this place, and may be otherwise without anything else having changed.
+pub fn is_by_admission(status: &Status) -> bool {
+    let said = &status.message;
+    (said.contains("admission webhook \"") && said.contains("denied the request"))
+        || (said.contains("ValidatingAdmissionPolicy '") && said.contains("denied request"))
+}
+
 /// Whether an object has more bytes than are stored of one. The API server says so of requests beyond its own limit; of
 /// those beyond etcd's it says that it has failed itself, in etcd's words or in gRPC's.
 pub fn is_too_large(status: &Status) -> bool {
@@ -119,6 +128,24 @@ mod tests {
             let told = format!("the object is too large for the API server: {message}");
             assert_eq!(describe(&error), told);
         }
+    }
+
+    #[test]
+    fn what_admission_denies_is_told_from_what_is_wrong() {
+        let is_denied = |message: &str| is_by_admission(&Status::failure(message, ""));
+        assert!(is_denied(
+            "admission webhook \"w.example.com\" denied the request: not now"
+        ));
+        assert!(is_denied(
+            "admission webhook \"w.example.com\" denied the request without explanation"
+        ));
+        assert!(is_denied(
+            "httproutes.gateway.networking.k8s.io \"r\" is forbidden: ValidatingAdmissionPolicy 'freeze' with binding 'b' \
+             denied request: change freeze"
+        ));
+        assert!(!is_denied(
+            "HTTPRoute.gateway.networking.k8s.io \"r\" is invalid: status.parents: Too many: 33: must have at most 32 items"
+        ));
     }
 
     #[test]

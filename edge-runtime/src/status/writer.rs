@@ -358,7 +358,7 @@ impl Writer {
             }
             Outcome::Refused(reason) => {
                 if part == Part::Metadata || !self.unheld.contains(&key) {
-                    self.failures.over(&key);
+                    self.failures.refused(key.clone(), Instant::now());
                 }
                 self.refuse(key, part, &reason);
             }
@@ -409,7 +409,8 @@ impl Writer {
         }
     }
 
-    /// The API server doesn't take something, and wouldn't the next time.
+    /// The API server doesn't take something, and mostly wouldn't the next time; it is tried again all the same, for what
+    /// it takes may change without our being told.
     fn refuse(&mut self, key: ObjectKey, part: Part, reason: &str) {
         self.metrics.count(Counter::StatusFailures);
         let what = match part {

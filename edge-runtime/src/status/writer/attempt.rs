@@ -4,7 +4,7 @@ use super::lay::{Needed, Part};
 use crate::{
     cluster::{
         FIELD_MANAGER,
-        fault::{describe, is_too_large},
+        fault::{describe, is_by_admission, is_too_large},
     },
     state::{Finalizers, ObservedStatus},
 };
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
     Stale(ObservedStatus),
     /// There is no such object.
     Gone,
-    /// It couldn't be written, and trying again is of no use.
+    /// It couldn't be written, and trying again is of little use.
     Refused(String),
     /// It couldn't be written.
     Failed(Failure),
@@ -94,9 +94,13 @@ pub(super) async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base:
     }
 }
 
-/// Whether the same again would be refused again.
+/// Whether the same again would be refused again, until the object, its kind or what is said of it is another.
 fn is_final(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if [400, 422].contains(&status.code) || is_too_large(status))
+    match error {
+        Error::Api(status) if is_by_admission(status) => false,
+        Error::Api(status) => [400, 422].contains(&status.code) || is_too_large(status),
+        _ => false,
+    }
 }
 
 /// What an object carries.

@@ -11,8 +11,12 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The first and the longest pause.
+/// The first and the longest pause after what failed.
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+/// After what was refused: its object may be defined otherwise by then, but that is rare.
+const AFTER_REFUSALS: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(600));
+/// The class of what was refused.
+const REFUSED: &str = "refused";
 
 /// What fails at the moment, by class.
 #[derive(Default)]
@@ -30,10 +34,19 @@ struct Class {
 impl Failures {
     /// A write failed. Whether its class is news.
     pub(super) fn failed(&mut self, class: String, key: ObjectKey, now: Instant) -> bool {
+        self.add(class, PAUSES, key, now)
+    }
+
+    /// A write was refused. That is told of each object, so that it is no news here.
+    pub(super) fn refused(&mut self, key: ObjectKey, now: Instant) {
+        self.add(REFUSED.to_owned(), AFTER_REFUSALS, key, now);
+    }
+
+    fn add(&mut self, class: String, pauses: Backoff, key: ObjectKey, now: Instant) -> bool {
         self.0.retain(|name, other| *name == class || other.lose(&key));
         let is_news = !self.0.contains_key(&class);
         let class = self.0.entry(class).or_insert(Class {
-            backoff: PAUSES,
+            backoff: pauses,
             due: None,
             waiting: BTreeSet::new(),
             tried: BTreeSet::new(),
@@ -123,6 +136,21 @@ mod tests {
         assert_eq!(failures.due(), None);
         assert!(failures.failed(forbidden(), key("a"), now), "and news again");
         assert!(failures.due().unwrap() < now + Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_again_after_long_pauses() {
+        let (mut failures, mut now) = (Failures::default(), Instant::now());
+        failures.failed("500 Gateway".to_owned(), key("a"), now);
+        for (least, most) in [(60, 72), (120, 144), (240, 288), (480, 576), (600, 720), (600, 720)] {
+            failures.refused(key("a"), now);
+            let pause = failures.due().unwrap() - now;
+            let bounds = Duration::from_secs(least)..Duration::from_secs(most);
+            assert!(bounds.contains(&pause), "{pause:?}");
+            now += pause;
+            assert_eq!(failures.take_due(now), [key("a")].into());
+        }
+        assert!(failures.over(&key("a")));
     }
 
     #[test]
