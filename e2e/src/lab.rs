@@ -135,8 +135,16 @@ impl Lab {
 
     /// Deletes an object, and doesn't wait for its end.
     pub fn delete(&self, object: &Object) -> Result<()> {
-        let how = DeleteParams::background();
-        match self.runtime.block_on(self.api(object)?.delete(&object.name, &how)) {
+        self.delete_as(object, &DeleteParams::background())
+    }
+
+    /// The same, with what it owns before it (`--cascade=foreground`).
+    pub fn delete_dependents_first(&self, object: &Object) -> Result<()> {
+        self.delete_as(object, &DeleteParams::foreground())
+    }
+
+    fn delete_as(&self, object: &Object, how: &DeleteParams) -> Result<()> {
+        match self.runtime.block_on(self.api(object)?.delete(&object.name, how)) {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error).with_context(|| format!("can't delete {object}")),

@@ -1,6 +1,6 @@
 //! Names, labels, annotations and owners of objects.
 
-use crate::{Object, ObjectKind};
+use crate::{Installation, Object, ObjectKind};
 use edge_ir::{ClusterSettings, Infra, StringMap, WorkloadKind, label};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -55,6 +55,25 @@ pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringM
         name,
         body,
     }
+}
+
+/// What a GatewayClass owns, with the controller as a second owner. A class that is deleted stays while it has Gateways
+/// (`gateway-exists-finalizer`), but where it is deleted with its dependents first, the cluster's garbage collector takes
+/// these at once, whatever holds the class; unless they have another owner that stays ("Foreground cascading deletion").
+/// Once the controller is uninstalled, the class is their only owner, and they go with it. Where the controller is no
+/// Deployment, nothing would keep them, so nothing owns them.
+pub(crate) fn guard(mut object: Object, installation: &Installation) -> Object {
+    let Some(metadata) = object.body["metadata"].as_object_mut() else {
+        return object;
+    };
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    if let Some(owners) = owners.filter(|owners| owners.iter().any(|owner| owner["kind"] == "GatewayClass")) {
+        match &installation.controller {
+            Some(controller) => owners.push(json!(controller)),
+            None => drop(metadata.remove("ownerReferences")),
+        }
+    }
+    object
 }
 
 /// Labels: the object's own, those that the Gateway asks for, and last those that tell fleets from each other. These

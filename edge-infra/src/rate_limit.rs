@@ -16,7 +16,7 @@ use crate::{
     workload::workload,
 };
 use edge_ir::{
-    FleetKey, Infra, Owner, Placement, PortProtocol, ProxySettings, RateLimitClients, RateLimitInfra, RedisAddress,
+    FleetKey, Infra, Placement, PortProtocol, ProxySettings, RateLimitClients, RateLimitInfra, RedisAddress,
     RedisSecurity, ServiceKind, ServicePort, StringMap, label,
 };
 use serde_json::{Map, Value, json};
@@ -45,8 +45,8 @@ const MAPPING: (&str, &str) = ("/etc/statsd-exporter", "conf.yaml");
 /// What its measurements are called: of each limit those that its domain and its descriptors name.
 const MAPPINGS: &str = include_str!("rate_limit/metrics.yaml");
 
-/// What all its objects depend on. `owner`: the controller's Deployment, with which they come and go.
-pub fn infra(service: &RateLimitInfra, installation: &Installation, owner: Option<Owner>) -> Infra {
+/// What all its objects depend on. They come and go with the controller's Deployment.
+pub fn infra(service: &RateLimitInfra, installation: &Installation) -> Infra {
     let labels = [
         (label::NAME, NAME),
         (label::COMPONENT, "ratelimit"),
@@ -60,7 +60,7 @@ pub fn infra(service: &RateLimitInfra, installation: &Installation, owner: Optio
         name: NAME.into(),
         namespace: Arc::clone(&installation.controller_namespace),
         placement: Placement::Controller,
-        owner,
+        owner: installation.controller.clone(),
         labels: labels.map(|(key, value)| (key.into(), value.into())).into(),
         extra_labels: StringMap::new(),
         annotations: StringMap::new(),
@@ -102,7 +102,7 @@ pub fn render(
 /// All that can't be used of what a configuration file says about the service's objects, before any is made.
 pub fn check(service: &RateLimitInfra) -> Vec<String> {
     let installation = sample_installation();
-    problems(render(service, &infra(service, &installation, None), &installation))
+    problems(render(service, &infra(service, &installation), &installation))
 }
 
 /// Nobody says in which family of addresses the service is asked for limits: it is the cluster's own.

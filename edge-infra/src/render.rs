@@ -4,13 +4,14 @@ use crate::{
     Object, ObjectKind,
     config::{account, config_map},
     mark,
+    metadata::guard,
     patch::patched,
     pod,
     scaling::{autoscaler, budget},
     service::service,
     workload::workload,
 };
-use edge_ir::{ClusterSettings, Infra, ObjectPatch, PortProtocol, ProxySettings, ServicePort, StringMap, label};
+use edge_ir::{ClusterSettings, Infra, ObjectPatch, Owner, PortProtocol, ProxySettings, ServicePort, StringMap, label};
 use std::sync::Arc;
 
 /// How the controller is installed that makes the objects: what they depend on besides the fleet.
@@ -32,6 +33,8 @@ pub struct Installation {
     pub image_pull_secrets: Vec<String>,
     /// Certificates of the authorities behind the controller's own, PEM; for fleets in other namespaces.
     pub authorities: String,
+    /// The controller's Deployment, if it runs as one.
+    pub controller: Option<Owner>,
 }
 
 impl Installation {
@@ -100,7 +103,7 @@ pub(crate) fn finished(
     let mut finished = Vec::new();
     for object in objects {
         let patch = patch(object.kind);
-        match patched(object, patch) {
+        match patched(guard(object, installation), patch) {
             Ok(object) => finished.push(mark::marked(object, infra, installation)),
             Err(error) => errors.push(error),
         }
@@ -137,6 +140,7 @@ pub(crate) fn sample_installation() -> Installation {
         image_pull_policy: "IfNotPresent".to_owned(),
         image_pull_secrets: Vec::new(),
         authorities: String::new(),
+        controller: None,
     }
 }
 

@@ -128,19 +128,31 @@ fn objects_of_service(input: &Path) -> Map<String, Value> {
         text: &text,
     };
     let service = rate_limit_infra(&parse(&source).unwrap()).unwrap();
-    let owner = Owner {
-        api_version: "apps/v1".into(),
-        kind: "Deployment".into(),
-        name: "edge-gateway".into(),
-        uid: "0".into(),
-    };
-    let infra = rate_limit::infra(&service, &installation(), Some(owner));
+    let infra = rate_limit::infra(&service, &installation());
     match rate_limit::render(&service, &infra, &installation()) {
         Ok(rendered) => rendered.into_iter().map(by_kind).collect(),
         Err(errors) => {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             Map::from_iter([("refused".to_owned(), errors.join("; ").into())])
         }
+    }
+}
+
+#[test]
+fn nothing_is_owned_by_a_class_alone() {
+    let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plain/controller-namespace/input.yaml");
+    let infra = infra(&input, Placement::Controller).unwrap();
+    let elsewhere = Installation {
+        controller: None,
+        ..installation()
+    };
+    for object in render(&infra, &elsewhere, &StartFiles::default()).unwrap() {
+        assert_eq!(
+            object.body["metadata"].get("ownerReferences"),
+            None,
+            "{:?}",
+            object.kind
+        );
     }
 }
 
@@ -154,6 +166,12 @@ fn installation() -> Installation {
         image_pull_policy: "IfNotPresent".to_owned(),
         image_pull_secrets: Vec::new(),
         authorities: "(certificates)".to_owned(),
+        controller: Some(Owner {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            name: "edge-gateway".into(),
+            uid: "0".into(),
+        }),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
 use authorities::Authorities;
 use fleets::Fleets;
 use observe::{Places, Watches};
+use owner::Controller;
 pub use render::Rendering;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, time};
@@ -93,9 +94,9 @@ async fn lead(
     let mut watches = Watches::start(api.client(), &places, Arc::clone(&outputs.metrics));
     let mut authorities = Authorities::new(terms.authorities.clone());
     authorities.look();
-    let rendering = terms.rendering.with_authorities(authorities.text());
-    let owner = owner::controller(api, &terms.rendering.terms.controller_namespace).await;
-    let mut fleets = Fleets::new(api.client(), rendering, owner, watches.places.clone(), outputs.clone());
+    let mut controller = Controller::find(api, &terms.rendering.terms.controller_namespace).await;
+    let rendering = terms.rendering.of(authorities.text(), controller.owner());
+    let mut fleets = Fleets::new(api.client(), rendering, watches.places.clone(), outputs.clone());
     let mut look = time::interval(AUTHORITIES);
     published.mark_changed();
     loop {
@@ -110,8 +111,11 @@ async fn lead(
             news = watches.next() => fleets.hear(news),
             () = fleets.nodes.changed() => fleets.follow_all(),
             _ = look.tick() => if authorities.look() {
-                fleets.render_with(terms.rendering.with_authorities(authorities.text()));
+                fleets.render_with(terms.rendering.of(authorities.text(), controller.owner()));
             },
+            () = controller.changed() => {
+                fleets.render_with(terms.rendering.of(authorities.text(), controller.owner()));
+            }
             Some(ended) = fleets.tasks.join_next_with_id() => fleets.ended(ended),
         }
     }

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition, is, is_held, on_parent, said_once, wait_for, writes},
+    lab::{Kind, PATIENCE, Tenant, condition, is, is_held, on_parent, said_once, wait_for, writes},
     stack::DataPlane,
+    traffic::Traffic,
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -81,6 +82,41 @@ fn is_held_while_used(tenant: &Tenant) -> Result<()> {
         "{deleted}"
     );
     lab.delete(&gateways[1])?;
+    lab.wait_until_gone(&class)
+}
+
+/// As Argo CD prunes.
+#[test]
+fn a_class_that_is_deleted_with_its_dependents_first_takes_no_fleet_with_it() -> Result<()> {
+    let tenant = Tenant::install("pruned", &DataPlane::EdgeProxy)?;
+    tenant.explain(outlives_its_class(&tenant))
+}
+
+fn outlives_its_class(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    let class = Kind::gateway_api("GatewayClass").for_all("pruned");
+    let gateway = tenant.front()?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    lab.wait_until(&class, "to be held", is_held)?;
+    let uids = || -> Result<Vec<Value>> {
+        let objects = tenant.made_for("front")?;
+        let uid = |object| Ok(lab.get(object)?["metadata"]["uid"].clone());
+        objects.iter().map(uid).collect()
+    };
+    let before = uids()?;
+    let traffic = Traffic::start(address, "www.example.com", 4);
+    traffic.wait_for_more(100, PATIENCE)?;
+    lab.delete_dependents_first(&class)?;
+    // The garbage collector has been through with it then.
+    lab.wait_until(&class, "to wait for its Gateways alone", |class| {
+        class["metadata"]["deletionTimestamp"].is_string()
+            && class["metadata"]["finalizers"].as_array().map(Vec::len) == Some(1)
+    })?;
+    traffic.wait_for_more(500, PATIENCE)?;
+    traffic.stop_without_failure()?;
+    ensure!(uids()? == before, "its fleet was made anew");
+    lab.delete(&gateway)?;
     lab.wait_until_gone(&class)
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::state::{FleetState, Published};
 use accounts::{infra_of, may_share};
-use edge_ir::{FleetKey, Infra, Owner};
+use edge_ir::{FleetKey, Infra};
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,16 +58,14 @@ struct Running {
 }
 
 impl Fleets {
-    /// `owner`: of what is made once for the controller.
     pub(super) fn new(
         client: Client,
         rendering: Rendering,
-        owner: Option<Owner>,
         incomplete: BTreeSet<WatchScope>,
         outputs: Outputs,
     ) -> Self {
         Self {
-            service: rendering.service(owner),
+            service: rendering.service(),
             nodes: Nodes::new(client.clone(), Arc::clone(&outputs.metrics)),
             client,
             rendering: Arc::new(rendering),
@@ -115,6 +113,7 @@ impl Fleets {
 
     /// Renders everything anew.
     pub(super) fn render_with(&mut self, rendering: Rendering) {
+        self.service = rendering.service();
         self.rendering = Arc::new(rendering);
         self.follow_all();
     }

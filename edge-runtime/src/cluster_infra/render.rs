@@ -21,17 +21,18 @@ pub struct Rendering {
 }
 
 impl Rendering {
-    /// The same with these authorities.
-    pub(super) fn with_authorities(&self, authorities: Option<&str>) -> Self {
+    /// The same with what is known of the controller's own: its authorities, and its Deployment.
+    pub(super) fn of(&self, authorities: Option<&str>, controller: Option<Owner>) -> Self {
         let mut rendering = self.clone();
         rendering.terms.authorities = authorities.unwrap_or_default().to_owned();
+        rendering.terms.controller = controller;
         rendering
     }
 
     /// The service of rate limits, in the form of a fleet's infrastructure.
-    pub(super) fn service(&self, owner: Option<Owner>) -> Option<(FleetKey, Arc<Infra>)> {
+    pub(super) fn service(&self) -> Option<(FleetKey, Arc<Infra>)> {
         let service = self.service.as_deref()?;
-        let infra = rate_limit::infra(service, &self.terms, owner);
+        let infra = rate_limit::infra(service, &self.terms);
         Some((infra.key.clone(), Arc::new(infra)))
     }
 
@@ -98,6 +99,7 @@ mod tests {
             image_pull_policy: "Never".to_owned(),
             image_pull_secrets: Vec::new(),
             authorities: String::new(),
+            controller: None,
         };
         let rendering = Rendering {
             terms,

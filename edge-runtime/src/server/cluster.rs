@@ -254,6 +254,7 @@ fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
                 image_pull_policy: "IfNotPresent".to_owned(),
                 image_pull_secrets: Vec::new(),
                 authorities: String::new(),
+                controller: None,
             },
             proxy_zones: cluster.topology_injector,
             service: cluster.rate_limit.clone(),

@@ -97,6 +97,7 @@ fn fleets_before(client: Client, service: Option<Arc<RateLimitInfra>>) -> Fleets
         image_pull_policy: String::new(),
         image_pull_secrets: Vec::new(),
         authorities: String::new(),
+        controller: None,
     };
     let outputs = Outputs {
         reports: Arc::new(watch::Sender::new(Some(Reports::new()))),
@@ -109,7 +110,6 @@ fn fleets_before(client: Client, service: Option<Arc<RateLimitInfra>>) -> Fleets
             proxy_zones: Feature::Enabled,
             service,
         },
-        None,
         BTreeSet::new(),
         outputs,
     )
