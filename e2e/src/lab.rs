@@ -162,6 +162,13 @@ impl Lab {
         })
     }
 
+    /// Has a pod's processes of a program do nothing any more, as if they hung.
+    pub fn hang(&self, pod: &str, program: &str) -> Result<()> {
+        let processes = self.processes(pod, program)?;
+        ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
+        processes.iter().try_for_each(|pid| signal(*pid, Signal::Stop))
+    }
+
     /// A pod's processes of a program.
     pub fn processes(&self, pod: &str, program: &str) -> Result<Vec<u32>> {
         let hostname = format!("HOSTNAME={pod}");

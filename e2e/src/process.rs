@@ -48,6 +48,8 @@ pub enum Signal {
     Terminate,
     /// What can't be handled.
     Kill,
+    /// It does nothing any more.
+    Stop,
 }
 
 impl Signal {
@@ -56,6 +58,7 @@ impl Signal {
             Self::Interrupt => "-INT",
             Self::Terminate => "-TERM",
             Self::Kill => "-KILL",
+            Self::Stop => "-STOP",
         }
     }
 }

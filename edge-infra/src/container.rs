@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 const PROXY: &str = "edge";
 /// Whom both run as.
 const USER: u32 = 65532;
+/// How long a container may take to end that is to be started again; its hook finds out in 15 that the pod goes on.
+const RESTART_SECONDS: u32 = 30;
 /// Volume in which the shutdown manager writes, where it has one.
 const SCRATCH: &str = "shutdown-manager-tmp";
 
@@ -37,7 +39,7 @@ pub(crate) fn proxy(infra: &Infra, installation: &Installation, files: &StartFil
         "resources": settings.resources.clone().unwrap_or_else(|| requests("100m", "512Mi")),
         "startupProbe": probe(STARTUP),
         "readinessProbe": probe(Every { seconds: 5, failures: 1 }),
-        "livenessProbe": probe(Every { seconds: 10, failures: 3 }),
+        "livenessProbe": restarting(probe(Every { seconds: 10, failures: 3 })),
         // It waits here until the shutdown manager says that its connections are done.
         "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": pod_port::SHUTDOWN, "scheme": "HTTP"}}},
         "securityContext": settings.security_context.clone().unwrap_or_else(|| security_context(USER)),
@@ -57,7 +59,10 @@ pub(crate) fn shutdown_manager(infra: &Infra, installation: &Installation, files
     if let Some(drain) = proxy.drain_timeout_seconds {
         serve.push(format!("--ready-timeout={}s", drain.saturating_add(10)));
     }
-    let mut drain = vec!["edgegateway".to_owned(), "proxy".to_owned(), "shutdown".to_owned()];
+    // A kubelet runs the hook also when it starts this container again, and then the proxy is to go on.
+    let mut drain: Vec<String> = ["edgegateway", "proxy", "shutdown", "--if-pod-ends"]
+        .map(str::to_owned)
+        .into();
     let flags = [
         ("health-check-failure-delay", proxy.health_check_failure_delay_seconds),
         ("drain-timeout", proxy.drain_timeout_seconds),
@@ -66,10 +71,11 @@ pub(crate) fn shutdown_manager(infra: &Infra, installation: &Installation, files
     for (flag, seconds) in flags {
         drain.extend(seconds.map(|seconds| format!("--{flag}={seconds}s")));
     }
-    // A bootstrap may have it elsewhere.
-    // Where the shutdown manager looks for the proxy's admin interface unless it is told.
+    // A bootstrap may have the proxy's admin interface elsewhere.
     let moved = files.admin_port.filter(|port| *port != pod_port::ADMIN);
-    drain.extend(moved.map(|port| format!("--admin-port={port}")));
+    for command in [&mut serve, &mut drain] {
+        command.extend(moved.map(|port| format!("--admin-port={port}")));
+    }
     let probe = |every: Every| probe("/healthz", pod_port::SHUTDOWN, every);
     let running = Every {
         seconds: 10,
@@ -85,7 +91,7 @@ pub(crate) fn shutdown_manager(infra: &Infra, installation: &Installation, files
         "resources": requests("10m", "32Mi"),
         "startupProbe": probe(STARTUP),
         "readinessProbe": probe(running),
-        "livenessProbe": probe(running),
+        "livenessProbe": restarting(probe(running)),
         "lifecycle": {"preStop": {"exec": {"command": drain}}},
         "securityContext": settings.security_context.clone().unwrap_or_else(|| security_context(USER)),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -213,6 +219,13 @@ fn at_times(every: Every) -> Value {
         "successThreshold": 1,
         "timeoutSeconds": 1,
     })
+}
+
+/// A container that isn't alive has nothing to drain, and is to be started again before long, whatever becomes of its
+/// hook: the pod's own grace period is for its connections.
+fn restarting(mut probe: Value) -> Value {
+    probe["terminationGracePeriodSeconds"] = RESTART_SECONDS.into();
+    probe
 }
 
 pub(crate) fn security_context(user: u32) -> Value {

@@ -2,7 +2,8 @@
 //!
 //! The cluster runs two hooks then. The proxy's asks the manager's server for `/shutdown/ready` and waits for the
 //! answer; the manager's own is another process of this program, which tells the proxy to drain, watches its
-//! connections, and writes the file that the server waits for. The cluster ends the containers after their hooks.
+//! connections, and writes the file that the server waits for. The cluster ends the containers after their hooks. It
+//! runs the hook of a container that it starts again as well: how the two are told apart says [`hooks`].
 
 use crate::{
     Error,
@@ -12,16 +13,20 @@ use crate::{
 };
 use ::http::{Method, StatusCode};
 use edge_ir::pod_port;
+use hooks::Ending;
 use std::{
     fs, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::{Path, PathBuf},
     time::Duration,
 };
 use tokio::{
     net::TcpListener,
     time::{self, Instant},
 };
+
+mod hooks;
+
+pub use hooks::Hooks;
 
 /// The admin interface of the proxy in the same pod.
 pub const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), pod_port::ADMIN);
@@ -30,23 +35,30 @@ pub const LOOK: Duration = Duration::from_secs(1);
 /// How long the server goes on after it was asked to stop: whoever waits learns that the proxy is drained.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The file that says that the proxy is drained, in the manager's own container.
-pub fn drained_file() -> PathBuf {
-    std::env::temp_dir().join("shutdown-ready")
-}
-
-/// Serves until asked to stop.
-pub async fn serve(ready_timeout: Duration, mut stop: Stop) -> Result<(), Error> {
+/// Serves until asked to stop. `admin`: the proxy's admin interface.
+pub async fn serve(admin: SocketAddr, ready_timeout: Duration, mut stop: Stop) -> Result<(), Error> {
     let listener = listen().await?;
-    let file = drained_file();
-    // A container that is started again has the file of its last end.
-    let _ = fs::remove_file(&file);
-    let page = move |query: Query| page(query, file.clone(), LOOK, ready_timeout);
+    let hooks = Hooks::of_this_pod();
+    // A container that is started again may have the files of its last end.
+    hooks.forget();
+    let page = move |query: Query| page(query, hooks.clone(), ready_timeout);
     let server = Task::spawn("shutdown manager", |stop| http::serve(listener, page, stop));
+    resume(admin).await;
     stop.requested().await;
     time::sleep(LINGER).await;
     server.stop(LOOK).await;
     Ok(())
+}
+
+/// Has the proxy serve again that a manager before this one may have told to drain: a kubelet starts no container of a
+/// pod that ends, so this one goes on, and nobody else would ever undo it.
+async fn resume(admin: SocketAddr) {
+    match fetch(Method::POST, admin, "/healthcheck/ok").await {
+        Ok((StatusCode::OK, _)) => {}
+        Ok((status, _)) => tracing::warn!(%status, "the proxy can't be told to go on"),
+        // Mostly it just begins as well.
+        Err(error) => tracing::debug!(%error, "there is no proxy yet that could be told to go on"),
+    }
 }
 
 /// Every address of the pod, of whatever family it is.
@@ -71,25 +83,25 @@ async fn listen() -> Result<TcpListener, Error> {
     }
 }
 
-async fn page(query: Query, file: PathBuf, look_every: Duration, timeout: Duration) -> Reply {
+async fn page(query: Query, hooks: Hooks, timeout: Duration) -> Reply {
     match query.path.as_str() {
         "/healthz" => http::text(StatusCode::OK, "ok\n"),
-        "/shutdown/ready" => match time::timeout(timeout, drained(&file, look_every)).await {
-            Ok(()) => http::text(StatusCode::OK, "the proxy is drained\n"),
+        "/shutdown/ready" => match time::timeout(timeout, hooks.proxy_may_end()).await {
+            Ok(Ending::Pod) => http::text(StatusCode::OK, "the proxy is drained\n"),
+            Ok(Ending::Container) => http::text(StatusCode::OK, "the proxy is started again, and its pod goes on\n"),
             Err(_) => http::text(StatusCode::INTERNAL_SERVER_ERROR, "the proxy did not drain in time\n"),
         },
         _ => http::text(StatusCode::NOT_FOUND, "here are /healthz and /shutdown/ready\n"),
     }
 }
 
-async fn drained(file: &Path, look_every: Duration) {
-    let mut clock = time::interval(look_every);
-    loop {
-        clock.tick().await;
-        if file.exists() {
-            return;
-        }
-    }
+/// When a proxy is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// Now.
+    Asked,
+    /// Where its pod ends, and not where its manager's container is started again.
+    PodEnds,
 }
 
 /// How a proxy is drained.
@@ -107,12 +119,20 @@ pub struct Drain {
     pub exit_at_connections: u64,
     /// How often its connections are counted.
     pub look_every: Duration,
-    /// The file that says that it is done.
-    pub file: PathBuf,
+    /// When it is done at all.
+    pub occasion: Occasion,
+    /// Who is told that it is done.
+    pub hooks: Hooks,
 }
 
 /// Drains the proxy, and says so by the file in any case: a proxy that doesn't answer must not hold up the pod's end.
 pub async fn drain(terms: &Drain) -> Result<(), Error> {
+    let running = terms.hooks.manager_ends();
+    // Who can't say that it runs can't be told anything either, and drains to be safe.
+    if terms.occasion == Occasion::PodEnds && running.is_ok() && terms.hooks.ending().await == Ending::Container {
+        tracing::info!("only the shutdown manager is started again; the proxy goes on");
+        return Ok(());
+    }
     if !terms.health_check_failure_delay.is_zero() {
         post(terms.admin, "/drain_listeners?graceful&skip_exit").await;
         time::sleep(terms.health_check_failure_delay).await;
@@ -132,9 +152,10 @@ pub async fn drain(terms: &Drain) -> Result<(), Error> {
             break;
         }
     }
-    fs::write(&terms.file, b"").map_err(|source| Error::File {
+    let file = terms.hooks.drained_file();
+    fs::write(&file, b"").map_err(|source| Error::File {
         purpose: "can't say that the proxy is drained in",
-        path: terms.file.clone(),
+        path: file,
         remedy: "the folder must be writable".to_owned(),
         source,
     })
@@ -163,11 +184,23 @@ async fn connections(admin: SocketAddr) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use tokio::sync::Mutex;
+    use super::{hooks::Waits, *};
+    use std::{path::Path, sync::Arc};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        sync::Mutex,
+    };
 
     const SOON: Duration = Duration::from_millis(5);
+
+    fn hooks(folder: &Path) -> Hooks {
+        let waits = Waits {
+            for_manager: SOON * 3,
+            for_proxy: SOON * 3,
+            look_every: SOON,
+        };
+        Hooks::within(folder.to_owned(), waits)
+    }
 
     /// A proxy whose last connection ends when it is looked at for the third time.
     #[tokio::test]
@@ -196,10 +229,11 @@ mod tests {
             least: Duration::ZERO,
             exit_at_connections: 0,
             look_every: SOON,
-            file: folder.path().join("done"),
+            occasion: Occasion::Asked,
+            hooks: hooks(folder.path()),
         };
         drain(&terms).await.unwrap();
-        assert!(terms.file.exists());
+        assert!(terms.hooks.drained_file().exists());
         // Pages are only for GET here, so the proxy's being told isn't seen.
         assert_eq!(*asked.lock().await, ["/stats"; 3]);
         server.stop(Duration::from_secs(1)).await;
@@ -218,11 +252,12 @@ mod tests {
             least: SOON * 4,
             exit_at_connections: 0,
             look_every: SOON,
-            file: folder.path().join("done"),
+            occasion: Occasion::Asked,
+            hooks: hooks(folder.path()),
         };
         let begun = Instant::now();
         drain(&terms).await.unwrap();
-        assert!(begun.elapsed() >= SOON * 5 && terms.file.exists());
+        assert!(begun.elapsed() >= SOON * 5 && terms.hooks.drained_file().exists());
     }
 
     #[tokio::test]
@@ -245,25 +280,83 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_hook_of_the_proxy_is_answered_when_the_file_is_there() {
+    async fn the_hook_of_the_proxy_is_answered_when_the_proxy_is_drained_or_ends_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("done");
+        let hooks = hooks(folder.path());
         let ask = |path: &str, timeout: Duration| {
             let query = Query {
                 path: path.to_owned(),
                 query: String::new(),
             };
-            page(query, file.clone(), SOON, timeout)
+            page(query, hooks.clone(), timeout)
         };
         assert_eq!(ask("/healthz", SOON).await.status(), StatusCode::OK);
+        let alone = ask("/shutdown/ready", Duration::from_secs(60)).await;
+        assert_eq!(alone.status(), StatusCode::OK, "its pod goes on");
+        let running = hooks.manager_ends().unwrap();
         assert_eq!(
-            ask("/shutdown/ready", SOON * 3).await.status(),
+            ask("/shutdown/ready", SOON * 6).await.status(),
             StatusCode::INTERNAL_SERVER_ERROR
         );
-        fs::write(&file, b"").unwrap();
+        fs::write(hooks.drained_file(), b"").unwrap();
         assert_eq!(
             ask("/shutdown/ready", Duration::from_secs(60)).await.status(),
             StatusCode::OK
         );
+        drop(running);
+    }
+
+    /// An admin interface that notes what it is told.
+    async fn admin() -> (SocketAddr, Arc<Mutex<Vec<String>>>, Task) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&told);
+        let server = Task::spawn("admin", |mut stop| async move {
+            loop {
+                let (mut socket, _) = tokio::select! {
+                    () = stop.requested() => return,
+                    accepted = listener.accept() => accepted.unwrap(),
+                };
+                let mut head = [0; 1024];
+                let read = socket.read(&mut head).await.unwrap();
+                let line = String::from_utf8_lossy(&head[..read])
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                seen.lock().await.push(line);
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                socket.write_all(answer).await.unwrap();
+            }
+        });
+        (address, told, server)
+    }
+
+    #[tokio::test]
+    async fn a_proxy_goes_on_where_only_its_manager_is_started_again() {
+        let (admin, told, server) = admin().await;
+        let folder = tempfile::tempdir().unwrap();
+        let terms = Drain {
+            admin,
+            health_check_failure_delay: Duration::ZERO,
+            timeout: SOON,
+            least: Duration::ZERO,
+            exit_at_connections: 0,
+            look_every: SOON,
+            occasion: Occasion::PodEnds,
+            hooks: hooks(folder.path()),
+        };
+        drain(&terms).await.unwrap();
+        assert!(told.lock().await.is_empty() && !terms.hooks.drained_file().exists());
+        let (ended, drained) = tokio::join!(terms.hooks.proxy_may_end(), drain(&terms));
+        drained.unwrap();
+        assert_eq!(ended, Ending::Pod);
+        assert_eq!(told.lock().await[0], "POST /healthcheck/fail HTTP/1.1");
+        told.lock().await.clear();
+        // Whatever the one before has told it.
+        resume(admin).await;
+        assert_eq!(*told.lock().await, ["POST /healthcheck/ok HTTP/1.1"]);
+        server.stop(Duration::from_secs(1)).await;
     }
 }

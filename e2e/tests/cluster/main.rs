@@ -16,6 +16,7 @@ mod modes;
 mod pods;
 mod rate_limits;
 mod rejection;
+mod restarts;
 mod rollouts;
 mod scope;
 mod services;

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    shutdown::{self, ADMIN, Drain},
+    shutdown::{self, ADMIN, Drain, Hooks, Occasion},
     task::StopSource,
 };
 use clap::{Args, Subcommand};
@@ -23,6 +23,8 @@ pub(super) struct ManagerArgs {
     /// How long the proxy may take to drain.
     #[arg(long, value_name = "DURATION", default_value = "610s", value_parser = duration)]
     ready_timeout: Duration,
+    #[command(flatten)]
+    admin: AdminArgs,
 }
 
 #[derive(Debug, Args)]
@@ -39,9 +41,25 @@ pub(super) struct ShutdownArgs {
     /// So many connections are few enough to end.
     #[arg(long, value_name = "N", default_value_t = 0)]
     exit_at_connections: u64,
+    /// Drain only if the whole pod ends, which the proxy's own hook tells; for the hook of the shutdown manager, which runs
+    /// also when its container alone is started again.
+    #[arg(long)]
+    if_pod_ends: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+struct AdminArgs {
     /// Port of the proxy's admin interface.
     #[arg(long, value_name = "PORT", default_value_t = ADMIN.port())]
     admin_port: u16,
+}
+
+impl AdminArgs {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(ADMIN.ip(), self.admin_port)
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -57,26 +75,30 @@ pub(super) fn run(command: ProxyCommand) -> Result<(), Error> {
             source,
         })?;
     match command {
-        ProxyCommand::ShutdownManager(args) => runtime.block_on(manage(args.ready_timeout)),
+        ProxyCommand::ShutdownManager(args) => runtime.block_on(manage(&args)),
         ProxyCommand::Shutdown(args) => runtime.block_on(shutdown::drain(&Drain {
-            admin: SocketAddr::new(ADMIN.ip(), args.admin_port),
+            admin: args.admin.address(),
             health_check_failure_delay: args.health_check_failure_delay,
             timeout: args.drain_timeout,
             least: args.min_drain_duration,
             exit_at_connections: args.exit_at_connections,
             look_every: shutdown::LOOK,
-            file: shutdown::drained_file(),
+            occasion: match args.if_pod_ends {
+                true => Occasion::PodEnds,
+                false => Occasion::Asked,
+            },
+            hooks: Hooks::of_this_pod(),
         })),
     }
 }
 
-async fn manage(ready_timeout: Duration) -> Result<(), Error> {
+async fn manage(args: &ManagerArgs) -> Result<(), Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|source| Error::System {
         purpose: "can't listen for signals",
         source,
     })?;
     let (source, stop) = StopSource::new();
-    let server = shutdown::serve(ready_timeout, stop);
+    let server = shutdown::serve(args.admin.address(), args.ready_timeout, stop);
     tokio::pin!(server);
     tokio::select! {
         result = &mut server => return result,
