@@ -79,6 +79,34 @@ fn helm_installs_the_same_and_leaves_what_is_documented() -> Result<()> {
     })())
 }
 
+#[test]
+fn an_autoscaler_takes_the_controller_over_without_a_pod_less() -> Result<()> {
+    let watch = json!({"type": "Namespaces", "namespaces": ["autoscaled"]});
+    let site = Site::prepare("autoscaled", &watch, "ControllerNamespace")?;
+    site.explain(site.is_taken_over(&["createNamespace=true"], |values| {
+        let mut args = vec!["--skip-crds"];
+        args.extend(values.iter().flat_map(|value| ["--set", *value]));
+        site.installation.install(&args).map(drop)
+    }))
+}
+
+#[test]
+fn an_autoscaler_takes_the_controller_over_without_a_pod_less_with_helm() -> Result<()> {
+    let watch = json!({"type": "Namespaces", "namespaces": ["helm-scaled"]});
+    let site = Site::prepare("helm-scaled", &watch, "ControllerNamespace")?;
+    site.explain((|| {
+        let config = format!("config.edgeGateway={}", site.config);
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/gateway-helm");
+        let chart = chart.to_str().context("a path that is no text")?;
+        site.is_taken_over(&["crds.enabled=false"], |values| {
+            let mut args = vec!["upgrade", "edge-gateway", chart, "--install", "--set-json", &config];
+            args.extend(["--create-namespace", "--wait", "--timeout=5m"]);
+            args.extend(values.iter().flat_map(|value| ["--set", *value]));
+            site.helm(&args)
+        })
+    })())
+}
+
 /// A namespace with a Gateway, and one for a controller that isn't there yet.
 struct Site {
     lab: &'static Lab,
@@ -218,6 +246,27 @@ impl Site {
         let said = self.lab.logs(&self.system);
         ensure!(!said.contains("forbidden"), "a right is missing:\n{said}");
         Ok(address)
+    }
+
+    /// Whether the controller's pods stay the same when an autoscaler is to decide how many there are. `install`: with
+    /// these values.
+    fn is_taken_over(&self, values: &[&str], install: impl Fn(&[&str]) -> Result<()>) -> Result<()> {
+        install(&[values, &["deployment.replicas=3"]].concat())?;
+        self.is_ready(3)?;
+        let names = || -> Result<BTreeSet<String>> {
+            let pods = self
+                .lab
+                .list(&Kind::core("Pod"), &self.system, "control-plane=edge-gateway")?;
+            let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            Ok(pods.iter().map(name).collect())
+        };
+        let before = names()?;
+        let autoscaler = ["hpa.enabled=true", "hpa.minReplicas=3", "hpa.maxReplicas=4"];
+        install(&[values, &autoscaler].concat())?;
+        self.is_ready(3)?;
+        let after = names()?;
+        ensure!(before == after, "pods were replaced: {before:?}, then {after:?}");
+        Ok(())
     }
 
     fn is_upgraded(&self, address: SocketAddr) -> Result<()> {

@@ -20,6 +20,9 @@ use serde_json::{Value, json};
 use std::{future::Future, time::Duration};
 use tokio::time::timeout;
 
+/// The field manager that holds the number of pods for an autoscaler that hasn't spoken yet.
+const REPLICAS_HOLDER: &str = "edgectl-replicas";
+
 /// Who keeps an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keeper {
@@ -52,6 +55,16 @@ fn keeper(found: Option<&Value>, release: &str) -> Keeper {
         (Some(other), _) => Keeper::Other(other.to_owned()),
         (None, _) => Keeper::Other("somebody else".to_owned()),
     }
+}
+
+/// Whether we have applied how many pods a Deployment has.
+fn is_replicas_applied(deployment: &Value) -> bool {
+    let managers = deployment["metadata"]["managedFields"].as_array();
+    managers.into_iter().flatten().any(|entry| {
+        entry["manager"] == MANAGER
+            && entry["operation"] == "Apply"
+            && !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null()
+    })
 }
 
 /// Whether the controllers have seen what was applied last, and all pods are of that and serve.
@@ -107,6 +120,34 @@ impl Objects {
         applied
             .map(drop)
             .map_err(|error| explain(error, &format!("{entry} can't be applied")))
+    }
+
+    /// Leaves the number of pods of a Deployment as it is to its autoscaler. A field that we apply no more falls back to
+    /// its default, which is one pod; so another manager of ours takes it first (server-side apply, "Transferring
+    /// ownership"), and keeps it until the autoscaler sets it.
+    ///
+    /// # Errors
+    /// When the cluster doesn't take it.
+    pub async fn hand_over_replicas(&self, entry: &Entry) -> Result<()> {
+        let Some(found) = self.get(entry).await? else {
+            return Ok(());
+        };
+        let replicas = &found["spec"]["replicas"];
+        if !is_replicas_applied(&found) || replicas.is_null() {
+            return Ok(());
+        }
+        let held = json!({
+            "apiVersion": entry.api_version, "kind": entry.kind,
+            "metadata": {"name": entry.name, "namespace": entry.namespace}, "spec": {"replicas": replicas},
+        });
+        let params = PatchParams::apply(REPLICAS_HOLDER);
+        let taken = self.api(entry)?.patch(&entry.name, &params, &Patch::Apply(&held)).await;
+        match taken {
+            Ok(_) => Ok(()),
+            // Somebody else has set it meanwhile, and it is theirs.
+            Err(Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(explain(error, &format!("the number of pods of {entry} can't be kept"))),
+        }
     }
 
     /// An object, if it is there.
@@ -335,6 +376,19 @@ mod tests {
             assert_eq!(super::keeper(Some(&labelled(&labels)), "mine"), keeper, "{labels}");
         }
         assert_eq!(super::keeper(None, "mine"), Keeper::Nobody);
+    }
+
+    #[test]
+    fn the_number_of_pods_is_ours_to_hand_over_where_we_have_applied_it() {
+        let with = |manager: &str, operation: &str, fields: &Value| {
+            let entry = json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": fields}});
+            is_replicas_applied(&json!({"metadata": {"managedFields": [entry]}}))
+        };
+        let replicas = json!({"f:replicas": {}});
+        assert!(with(MANAGER, "Apply", &replicas));
+        assert!(!with(MANAGER, "Apply", &json!({"f:template": {}})));
+        assert!(!with("kube-controller-manager", "Update", &replicas));
+        assert!(!is_replicas_applied(&json!({"metadata": {}})));
     }
 
     #[test]

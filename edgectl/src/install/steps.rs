@@ -81,6 +81,9 @@ async fn define(objects: &Objects, definitions: &[Value], progress: &mut Progres
 async fn apply(objects: &Objects, object: &Value, release: &Release, progress: &mut Progress) -> Result<()> {
     let entry = Entry::of(object);
     progress.step(&format!("Applying {entry}"));
+    if entry.kind == "Deployment" && object["spec"]["replicas"].is_null() {
+        objects.hand_over_replicas(&entry).await?;
+    }
     if entry.kind != "Job" {
         return objects.apply(object).await;
     }
