@@ -1,7 +1,7 @@
 //! The two containers of a proxy's pod.
 
 use crate::{Installation, StartFiles, pod::DRAIN_SECONDS};
-use edge_ir::{ContainerSettings, Infra, pod_port};
+use edge_ir::{ContainerSettings, Infra, LIVENESS_HEADER, pod_port};
 use serde_json::{Value, json};
 
 /// Name of the proxy's container.
@@ -39,7 +39,7 @@ pub(crate) fn proxy(infra: &Infra, installation: &Installation, files: &StartFil
         "resources": settings.resources.clone().unwrap_or_else(|| requests("100m", "512Mi")),
         "startupProbe": probe(STARTUP),
         "readinessProbe": probe(Every { seconds: 5, failures: 1 }),
-        "livenessProbe": restarting(probe(Every { seconds: 10, failures: 3 })),
+        "livenessProbe": restarting(liveness(Every { seconds: 10, failures: 3 })),
         // It waits here until the shutdown manager says that its connections are done.
         "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": pod_port::SHUTDOWN, "scheme": "HTTP"}}},
         "securityContext": settings.security_context.clone().unwrap_or_else(|| security_context(USER)),
@@ -225,6 +225,15 @@ fn at_times(every: Every) -> Value {
 /// hook: the pod's own grace period is for its connections.
 fn restarting(mut probe: Value) -> Value {
     probe["terminationGracePeriodSeconds"] = RESTART_SECONDS.into();
+    probe
+}
+
+/// Whether the proxy is alive: as its readiness is asked, but for a header that has one answered that drains. It is not
+/// to get new traffic, and nothing is wrong with it. Where a listener doesn't know the header, both are the same.
+fn liveness(every: Every) -> Value {
+    let mut probe = probe("/ready", pod_port::READY, every);
+    let (name, value) = LIVENESS_HEADER;
+    probe["httpGet"]["httpHeaders"] = json!([{"name": name, "value": value}]);
     probe
 }
 

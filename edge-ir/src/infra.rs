@@ -95,6 +95,10 @@ pub mod pod_certificate {
     pub const SECRET: &str = "xds_certificate";
 }
 
+/// Header, and its value, by which a request to the readiness listener asks whether the proxy is alive, and not whether
+/// it is ready: one that drains is the first only.
+pub const LIVENESS_HEADER: (&str, &str) = ("x-edge-probe", "liveness");
+
 /// Beside whom the cluster objects of a fleet are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {

@@ -111,8 +111,8 @@ pub use http::{
     ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
-    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, POD_ZONE, Placement, PortProtocol, ProxySettings,
-    ServicePort, StartPlace, StringMap, label, pod_certificate, pod_port,
+    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, LIVENESS_HEADER, Owner, POD_ZONE, Placement, PortProtocol,
+    ProxySettings, ServicePort, StartPlace, StringMap, label, pod_certificate, pod_port,
 };
 pub use list::{Chunk, List};
 pub use listener::{

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::names::OWN_LISTENERS;
 use edge_ir::{
-    FilterInstance, FilterSettings, FleetSettings, HeaderMutation, HttpManager, OwnHeaders, RequestIdTracing,
+    DirectResponse, FilterInstance, FilterSettings, FleetSettings, HeaderMutation, HttpManager, LIVENESS_HEADER,
+    OwnHeaders, RequestIdTracing,
 };
 use envoy_types::{
     pb::{
@@ -39,6 +40,9 @@ use envoy_types::{
     util::pack_any,
 };
 use prost::{Message, Name};
+
+/// Where the readiness listener is asked.
+const READY_PATH: &str = "/ready";
 
 /// What the `server` header says.
 const SERVER: &str = "edge";
@@ -122,52 +126,68 @@ fn request_id(tracing: RequestIdTracing) -> Option<RequestIdExtension> {
     })
 }
 
-/// The manager of the readiness listener: 200 at its path once all is there, 500 anywhere else.
+/// The manager of the readiness listener: at its path 200 once all is there, and 503 while the proxy drains, which is
+/// alive all the same and says so to whoever asks for that; 500 anywhere else.
 pub(super) fn ready() -> HttpConnectionManager {
+    let mut readiness = probe(READY_PATH);
+    readiness.headers.push(HeaderMatcher {
+        name: LIVENESS_HEADER.0.to_owned(),
+        header_match_specifier: Some(HeaderMatchSpecifier::PresentMatch(false)),
+        ..Default::default()
+    });
     HttpConnectionManager {
         stat_prefix: format!("{OWN_LISTENERS}ready"),
         route_specifier: Some(RouteSpecifier::RouteConfig(ready_routes())),
-        http_filters: vec![
-            http_filter("envoy.filters.http.health_check", probe("/ready")),
-            router(),
-        ],
+        http_filters: vec![http_filter("envoy.filters.http.health_check", readiness), router()],
         ..Default::default()
     }
 }
 
 /// Answers requests for a path.
 pub(super) fn probe(path: &str) -> HealthCheck {
-    let path = HeaderMatcher {
-        name: ":path".to_owned(),
-        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {
-            match_pattern: Some(MatchPattern::Exact(path.to_owned())),
-            ignore_case: false,
-        })),
-        ..Default::default()
-    };
     HealthCheck {
         pass_through_mode: Some(BoolValue { value: false }),
-        headers: vec![path],
+        headers: vec![has(":path", path)],
+        ..Default::default()
+    }
+}
+
+/// Whether a header is exactly so.
+fn has(name: &str, value: &str) -> HeaderMatcher {
+    HeaderMatcher {
+        name: name.to_owned(),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {
+            match_pattern: Some(MatchPattern::Exact(value.to_owned())),
+            ignore_case: false,
+        })),
         ..Default::default()
     }
 }
 
 fn ready_routes() -> RouteConfiguration {
+    let (name, value) = LIVENESS_HEADER;
+    let liveness = RouteMatch {
+        path_specifier: Some(PathSpecifier::Path(READY_PATH.to_owned())),
+        headers: vec![has(name, value)],
+        ..Default::default()
+    };
     let everything = RouteMatch {
         path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
         ..Default::default()
     };
-    let not_ready = rt::Route {
-        r#match: Some(everything),
-        action: Some(rt::route::Action::DirectResponse(route::lower_response(
-            &route::INTERNAL_ERROR,
-        ))),
+    let answered = |asked: RouteMatch, response: &DirectResponse| rt::Route {
+        r#match: Some(asked),
+        action: Some(rt::route::Action::DirectResponse(route::lower_response(response))),
         ..Default::default()
+    };
+    let alive = DirectResponse {
+        status: 200,
+        body: None,
     };
     let host = VirtualHost {
         name: "ready_route".to_owned(),
         domains: vec!["*".to_owned()],
-        routes: vec![not_ready],
+        routes: vec![answered(liveness, &alive), answered(everything, &route::INTERNAL_ERROR)],
         ..Default::default()
     };
     RouteConfiguration {
