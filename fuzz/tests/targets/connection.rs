@@ -2,7 +2,7 @@
 
 use bolero::check;
 use edge_proxy::{
-    config::listener::{Listener, ProxyProtocol},
+    config::listener::{Hello, Listener, ProxyProtocol},
     proxied,
     proxy_protocol::{self, Version},
     xds::assembly::{Assembly, Origin},
@@ -83,7 +83,8 @@ fn client_hello() {
         assert_eq!(whole.as_ref().map(server_name), cut.as_ref().map(server_name));
         let Some(accepted) = whole else { return };
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let chain = listener.chain_for(server_name(&accepted).as_deref(), client);
+        let server_name = server_name(&accepted);
+        let chain = listener.chain_for(Hello::Tls(server_name.as_deref()), client);
         if let Some(tls) = chain.and_then(|chain| chain.tls.as_ref())
             && let Ok(mut connection) = accepted.into_connection(Arc::clone(tls.config()))
         {
