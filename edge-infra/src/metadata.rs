@@ -58,10 +58,10 @@ pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringM
 }
 
 /// What a GatewayClass owns, with the controller as a second owner. A class that is deleted stays while it has Gateways
-/// (`gateway-exists-finalizer`), but where it is deleted with its dependents first, the cluster's garbage collector takes
-/// these at once, whatever holds the class; unless they have another owner that stays ("Foreground cascading deletion").
-/// Once the controller is uninstalled, the class is their only owner, and they go with it. Where the controller is no
-/// Deployment, nothing would keep them, so nothing owns them.
+/// (`gateway-exists-finalizer`), but where it is deleted with its dependents first, the cluster's garbage collector
+/// takes these at once, whatever holds the class; unless they have another owner that stays ("Foreground cascading
+/// deletion"). Once the controller is uninstalled, the class is their only owner, and they go with it. Where the
+/// controller is no Deployment, nothing would keep them, so nothing owns them.
 pub(crate) fn guard(mut object: Object, installation: &Installation) -> Object {
     let Some(metadata) = object.body["metadata"].as_object_mut() else {
         return object;

@@ -73,8 +73,8 @@ pub enum Fact {
     /// What came of fetching a Wasm module, in the same way.
     Module(Arc<WantedModule>, FoundModule),
     /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches (any more).
-    /// Nobody asks: who lowers a fleet with patches tells, after each time, and translates again for the statuses. Until
-    /// then no EdgePatchPolicy of it says `Programmed`.
+    /// Nobody asks: who lowers a fleet with patches tells, after each time, and translates again for the statuses.
+    /// Until then no EdgePatchPolicy of it says `Programmed`.
     Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),
 }
 

@@ -1,8 +1,8 @@
 //! Keys of tokens that servers have (`remote_jwks`): fetched beside the requests that need them.
 //!
-//! A fetch is the worker's own, so that no client ends it by leaving, and whoever has keys that are only old goes
-//! on with them. Keys that are to be there before requests ([`FetchMode::Eager`]) are fetched when their listener comes, and
-//! renewed when it is time, by one worker for all.
+//! A fetch is the worker's own, so that no client ends it by leaving, and whoever has keys that are only old goes on
+//! with them. Keys that are to be there before requests ([`FetchMode::Eager`]) are fetched when their listener comes,
+//! and renewed when it is time, by one worker for all.
 
 use std::rc::Rc;
 use std::sync::Arc;

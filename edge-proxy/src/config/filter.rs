@@ -123,8 +123,8 @@ impl HttpFilter {
     }
 
     /// By which settings it guards a route that says this of it; none where it lets every request of that pass, and for
-    /// filters that aren't there to refuse anybody for who they are or what they ask for. What tells rules where clients
-    /// are counts as one that is.
+    /// filters that aren't there to refuse anybody for who they are or what they ask for. What tells rules where
+    /// clients are counts as one that is.
     pub fn guards(&self, said: Option<&RouteFilter>) -> Option<Mark> {
         use FilterKind as Kind;
         if said.map_or(self.disabled, |said| said.disabled) {

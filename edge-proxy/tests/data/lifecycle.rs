@@ -216,8 +216,8 @@ fn a_head_that_never_ends_meets_the_first_of_its_deadlines() {
     });
 }
 
-/// As from stock Envoy 1.40: a request is active from the first byte of its head on, also when the settings change while
-/// that comes in. An empty line is no part of one (RFC 9112 §2.2).
+/// As from stock Envoy 1.40: a request is active from the first byte of its head on, also when the settings change
+/// while that comes in. An empty line is no part of one (RFC 9112 §2.2).
 #[test]
 fn who_sends_a_head_is_not_idle() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -41,8 +41,8 @@ pub(super) struct ShutdownArgs {
     /// So many connections are few enough to end.
     #[arg(long, value_name = "N", default_value_t = 0)]
     exit_at_connections: u64,
-    /// Drain only if the whole pod ends, which the proxy's own hook tells; for the hook of the shutdown manager, which runs
-    /// also when its container alone is started again.
+    /// Drain only if the whole pod ends, which the proxy's own hook tells; for the hook of the shutdown manager, which
+    /// runs also when its container alone is started again.
     #[arg(long)]
     if_pod_ends: bool,
     #[command(flatten)]

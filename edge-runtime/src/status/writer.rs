@@ -409,8 +409,8 @@ impl Writer {
         }
     }
 
-    /// The API server doesn't take something, and mostly wouldn't the next time; it is tried again all the same, for what
-    /// it takes may change without our being told.
+    /// The API server doesn't take something, and mostly wouldn't the next time; it is tried again all the same, for
+    /// what it takes may change without our being told.
     fn refuse(&mut self, key: ObjectKey, part: Part, reason: &str) {
         self.metrics.count(Counter::StatusFailures);
         let what = match part {

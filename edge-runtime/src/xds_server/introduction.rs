@@ -1,8 +1,8 @@
 //! Connections whose other end hasn't shown yet whose it is.
 //!
 //! Anybody who reaches the socket gets a connection, as it is a stream that is asked for proof. Until one has given it,
-//! the connection is a newcomer: it may stay so for a while alone, and of too many connections the oldest newcomer goes.
-//! So nobody who shows nothing keeps a proxy from its configuration.
+//! the connection is a newcomer: it may stay so for a while alone, and of too many connections the oldest newcomer
+//! goes. So nobody who shows nothing keeps a proxy from its configuration.
 
 use futures_util::{
     FutureExt as _,

@@ -1,6 +1,6 @@
-//! Bytes that many routes or hosts have in common: what filters do for routes, one by one and together, and when they are
-//! tried again, which is the same for all routes under a policy; and where hosts came from, all those of a listener. It
-//! is encoded once, and stands once in memory for all pieces that it is a part of.
+//! Bytes that many routes or hosts have in common: what filters do for routes, one by one and together, and when they
+//! are tried again, which is the same for all routes under a policy; and where hosts came from, all those of a
+//! listener. It is encoded once, and stands once in memory for all pieces that it is a part of.
 //!
 //! What is shared is told by its allocation in the IR. What comes out doesn't depend on it: a piece has the same bytes
 //! whether it shares them or not.

@@ -341,10 +341,12 @@ fn the_ready_listener_answers_500_but_for_its_path() {
     );
     let manager = &ready["filter_chains"][0]["filters"][0]["typed_config"];
     assert_eq!(manager["http_filters"][0]["typed_config"]["pass_through_mode"], false);
-    assert_eq!(
-        manager["route_config"]["virtual_hosts"][0]["routes"][0]["direct_response"]["status"],
-        500
-    );
+    // Whether the proxy lives is asked by a header of its own; whoever else comes is refused.
+    let routes = &manager["route_config"]["virtual_hosts"][0]["routes"];
+    assert_eq!(routes[0]["match"]["headers"][0]["name"], "x-edge-probe");
+    assert_eq!(routes[0]["direct_response"]["status"], 200);
+    assert_eq!(routes[1]["direct_response"]["status"], 500);
+    assert!(routes[2].is_null(), "{routes}");
 }
 
 #[test]

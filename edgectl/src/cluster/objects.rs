@@ -122,8 +122,8 @@ impl Objects {
             .map_err(|error| explain(error, &format!("{entry} can't be applied")))
     }
 
-    /// Leaves the number of pods of a Deployment as it is to its autoscaler. A field that we apply no more falls back to
-    /// its default, which is one pod; so another manager of ours takes it first (server-side apply, "Transferring
+    /// Leaves the number of pods of a Deployment as it is to its autoscaler. A field that we apply no more falls back
+    /// to its default, which is one pod; so another manager of ours takes it first (server-side apply, "Transferring
     /// ownership"), and keeps it until the autoscaler sets it.
     ///
     /// # Errors

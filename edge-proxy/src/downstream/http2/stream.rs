@@ -115,7 +115,8 @@ pub(super) async fn run(
     End::Over
 }
 
-/// What a client is told of a tunnel that broke: RFC 9113 §8.5, and RFC 8441 §5 where it has asked for another protocol.
+/// What a client is told of a tunnel that broke: RFC 9113 §8.5, and RFC 8441 §5 where it has asked for another
+/// protocol.
 fn reason_when_broken(request: &Request<RecvStream>) -> Reason {
     match request.extensions().get::<h2::ext::Protocol>() {
         Some(_) => Reason::CANCEL,

@@ -3,8 +3,8 @@
 use super::NodeId;
 use std::ops::Deref;
 
-/// Places in the table: nearly always a few, which stand in the list itself. A node has two such lists: three places take
-/// the room of a slice, and five that of a vector.
+/// Places in the table: nearly always a few, which stand in the list itself. A node has two such lists: three places
+/// take the room of a slice, and five that of a vector.
 #[derive(Clone, Debug)]
 pub(super) enum NodeIds<const FEW: usize> {
     /// So many of these.
