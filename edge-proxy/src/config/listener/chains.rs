@@ -259,10 +259,10 @@ mod tests {
         assert_eq!(find(&chains, Hello::Cleartext, outside), None);
         assert_eq!(find(&chains, Hello::Tls(None), outside), Some("tls"));
         assert!(chains.enter(None, &[], &Arc::new("any")));
-        assert!(!chains.enter_tls(&[], &Arc::new("again")));
         assert_eq!(find(&chains, Hello::Cleartext, outside), Some("any"));
         assert_eq!(find(&chains, Hello::Tls(Some("a.example")), outside), Some("tls"));
         assert_eq!(chains.all().len(), 2);
+        assert!(!chains.enter_tls(&[], &Arc::new("again")));
 
         let mut chains = FilterChains::default();
         assert!(chains.enter_tls(&[range("10.0.0.0/8")], &Arc::new("tls of some")));
