@@ -1,6 +1,6 @@
 //! Names of routes.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, sync::Arc};
 
 /// Name of a route: `httproute/<namespace>/<name>/rule/<i>/match/<j>`. An object has many routes: what their names
@@ -166,17 +166,7 @@ impl Serialize for RouteName {
 
 impl<'de> Deserialize<'de> for RouteName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Slice;
-        impl Visitor<'_> for Slice {
-            type Value = RouteName;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RouteName, E> {
-                Ok(text.into())
-            }
-        }
-        deserializer.deserialize_str(Slice)
+        String::deserialize(deserializer).map(|text| text.as_str().into())
     }
 }
 

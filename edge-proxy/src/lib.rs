@@ -26,7 +26,6 @@ mod due;
 pub mod expression;
 mod fault;
 mod health;
-mod hex;
 mod http;
 pub mod http1;
 mod http2;

@@ -32,18 +32,8 @@ fn helm_installs_the_same_and_leaves_what_is_documented() -> Result<()> {
     let watch = json!({"type": "Namespaces", "namespaces": ["helmed"]});
     let site = Site::prepare("helmed", &watch, "ControllerNamespace")?;
     site.explain((|| {
-        let config = format!("config.edgeGateway={}", site.config);
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/gateway-helm");
-        let chart = chart.to_str().context("a path that is no text")?;
-        let mut args = vec!["install", "edge-gateway", chart, "--set-json", &config];
         // The lab has the definitions already.
-        args.extend([
-            "--create-namespace",
-            "--wait",
-            "--timeout=5m",
-            "--set=crds.enabled=false",
-        ]);
-        site.helm(&args)?;
+        site.upgrade_by_helm(&["crds.enabled=false"])?;
         site.is_ready(1)?;
         site.serves()?;
         site.helm(&[
@@ -94,17 +84,7 @@ fn an_autoscaler_takes_the_controller_over_without_a_pod_less() -> Result<()> {
 fn an_autoscaler_takes_the_controller_over_without_a_pod_less_with_helm() -> Result<()> {
     let watch = json!({"type": "Namespaces", "namespaces": ["helm-scaled"]});
     let site = Site::prepare("helm-scaled", &watch, "ControllerNamespace")?;
-    site.explain((|| {
-        let config = format!("config.edgeGateway={}", site.config);
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/gateway-helm");
-        let chart = chart.to_str().context("a path that is no text")?;
-        site.is_taken_over(&["crds.enabled=false"], |values| {
-            let mut args = vec!["upgrade", "edge-gateway", chart, "--install", "--set-json", &config];
-            args.extend(["--create-namespace", "--wait", "--timeout=5m"]);
-            args.extend(values.iter().flat_map(|value| ["--set", *value]));
-            site.helm(&args)
-        })
-    })())
+    site.explain(site.is_taken_over(&["crds.enabled=false"], |values| site.upgrade_by_helm(values)))
 }
 
 /// A namespace with a Gateway, and one for a controller that isn't there yet.
@@ -167,6 +147,17 @@ impl Site {
 
     fn explain(&self, result: Result<()>) -> Result<()> {
         result.map_err(|error| anyhow::anyhow!("{error:#}\n{}", self.lab.report(&[&self.system, &self.name])))
+    }
+
+    /// Installs the chart with values, or upgrades what is installed to them.
+    fn upgrade_by_helm(&self, values: &[&str]) -> Result<()> {
+        let config = format!("config.edgeGateway={}", self.config);
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/gateway-helm");
+        let chart = chart.to_str().context("a path that is no text")?;
+        let mut args = vec!["upgrade", "edge-gateway", chart, "--install", "--set-json", &config];
+        args.extend(["--create-namespace", "--wait", "--timeout=5m"]);
+        args.extend(values.iter().flat_map(|value| ["--set", *value]));
+        self.helm(&args)
     }
 
     fn helm(&self, args: &[&str]) -> Result<()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use envoy_types::pb::envoy::config::cluster::v3::OutlierDetection as ProtoOutliers;
 use envoy_types::pb::envoy::config::core::v3::health_check::payload::Payload as Content;
 use envoy_types::pb::envoy::config::core::v3::health_check::{
@@ -22,7 +23,6 @@ use crate::config::access_log::LogFile;
 use crate::config::health::{
     Events, FailurePercentage, HealthCheck, HttpProbe, Intervals, OutlierDetection, Probe, Streaks, SuccessRate,
 };
-use crate::hex;
 
 /// So much of a response is looked at, where nothing says how much.
 const LOOKED_AT: u32 = 1024;
@@ -232,9 +232,10 @@ fn payload(at: &At<'_>, message: Option<&Payload>) -> Result<Bytes, Rejection> {
     match message.and_then(|message| message.payload.as_ref()) {
         None => Ok(Bytes::new()),
         Some(Content::Binary(bytes)) => Ok(Bytes::copy_from_slice(bytes)),
-        Some(Content::Text(text)) => hex::decode(text)
+        Some(Content::Text(text)) => HEXLOWER_PERMISSIVE
+            .decode(text.as_bytes())
             .map(Bytes::from)
-            .ok_or_else(|| at.field("text").error(format!("{text:?} is not hexadecimal"))),
+            .map_err(|_| at.field("text").error(format!("{text:?} is not hexadecimal"))),
     }
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use envoy_types::pb::envoy::config::core::v3::api_config_source::ApiType;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
@@ -36,7 +37,6 @@ use crate::compile::field::{At, Rejection, fields, truth};
 use crate::compile::files::{self, Files};
 use crate::compile::header::string_condition;
 use crate::config::header::StringCondition;
-use crate::hex;
 
 /// Where a secret comes from and what it is called there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -470,7 +470,7 @@ fn digests(at: &At<'_>, list: &[String], decode: impl Fn(&str) -> Option<Vec<u8>
 
 /// As OpenSSL writes a digest, with colons between the bytes or without.
 fn colon_hex(text: &str) -> Option<Vec<u8>> {
-    hex::decode(&text.replace(':', ""))
+    HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok()
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, ProtocolVersion};
@@ -23,7 +24,6 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 use crate::config::access_log::PeerPart;
 use crate::config::http_manager::CertificateDetails;
 use crate::config::tls::Uris;
-use crate::hex;
 use crate::transport::Transport;
 
 /// What was agreed on with a client in TLS.
@@ -104,8 +104,8 @@ impl PeerCertificate {
         let said = match part {
             PeerPart::Subject => name(parsed.subject()),
             PeerPart::Issuer => name(parsed.issuer()),
-            PeerPart::Serial => hex::encode(parsed.raw_serial()),
-            PeerPart::Fingerprint => hex::encode(&Sha256::digest(leaf)),
+            PeerPart::Serial => HEXLOWER.encode(parsed.raw_serial()),
+            PeerPart::Fingerprint => HEXLOWER.encode(&Sha256::digest(leaf)),
             PeerPart::Pem => escaped_pem(leaf),
             PeerPart::Uris | PeerPart::Hosts | PeerPart::Addresses | PeerPart::Mailboxes => {
                 alternatives(&parsed, part).collect::<Vec<_>>().join(",")
@@ -193,7 +193,7 @@ fn element(chain: &[CertificateDer<'_>], own: &[Box<str>], details: CertificateD
     for uri in own {
         let _ = write!(text, "By={uri};");
     }
-    let _ = write!(text, "Hash={}", hex::encode(&Sha256::digest(leaf)));
+    let _ = write!(text, "Hash={}", HEXLOWER.encode(&Sha256::digest(leaf)));
     if details.certificate {
         let _ = write!(text, ";Cert=\"{}\"", escaped_pem(leaf));
     }

@@ -454,6 +454,13 @@ fn a_silent_connection_ends_when_it_is_old() {
     }
 }
 
+/// All that is said on a connection whose request isn't sent to its end.
+async fn answer_to_part(proxy: &Proxy, part: &str) -> String {
+    let mut client = Raw::connect(proxy).await;
+    client.send(format!("POST / HTTP/1.1\r\nhost: h\r\n{part}")).await;
+    client.rest().await
+}
+
 /// What is left of a request can't be told from another one by who comes behind: the client is told before.
 #[test]
 fn an_answer_before_the_end_of_its_request_says_that_it_is_the_last() {
@@ -473,9 +480,7 @@ fn an_answer_before_the_end_of_its_request_says_that_it_is_the_last() {
             "transfer-encoding: chunked\r\n\r\n1\r\na\r\n",
             "transfer-encoding: chunked\r\n\r\nx\r\n",
         ] {
-            let mut client = Raw::connect(&proxy).await;
-            client.send(format!("POST / HTTP/1.1\r\nhost: h\r\n{rest}")).await;
-            let all = client.rest().await;
+            let all = answer_to_part(&proxy, rest).await;
             assert!(all.starts_with("HTTP/1.1 404 ") && all.contains(last), "{all}");
         }
         // Of one that is there nothing is left.
@@ -508,9 +513,7 @@ fn an_answer_of_a_backend_before_the_end_of_its_request_is_the_last_too() {
                 "content-length: 10\r\n\r\na",
                 "transfer-encoding: chunked\r\n\r\n1\r\na\r\n",
             ] {
-                let mut client = Raw::connect(&proxy).await;
-                client.send(format!("POST / HTTP/1.1\r\nhost: h\r\n{rest}")).await;
-                let all = client.rest().await;
+                let all = answer_to_part(&proxy, rest).await;
                 assert!(all.starts_with("HTTP/1.1 200 ") && all.contains(last), "{all}");
             }
             // Of one that is there nothing is left.

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 /// Lists whose members others may add to without taking it from us: server-side apply knows each by its key ("Merge
-/// strategy", `x-kubernetes-list-type: map`). A list of plain values is ours as a whole, but for
-/// `finalizers`.
+/// strategy", `x-kubernetes-list-type: map`). A list of plain values is ours as a whole, but for `finalizers`.
 const SHARED_LISTS: [&str; 14] = [
     "containers",
     "env",
