@@ -61,6 +61,20 @@ impl Http1Connection {
         })
     }
 
+    /// Counts a request, which may be the last that it serves.
+    pub(crate) fn count_request(&mut self) {
+        self.served = self.served.saturating_add(1);
+        if self.is_used_up() {
+            self.guard.cells().upstream_cx_max_requests.inc();
+        }
+    }
+
+    /// Whether it has served as many requests as it may.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let most = self.guard.cluster().max_requests_per_connection;
+        most.is_some_and(|most| self.served >= most)
+    }
+
     /// After a 101, or a CONNECT that was granted: HTTP is over; the byte stream and what was read behind the response.
     pub(crate) fn into_transport(self) -> Option<(Transport, Bytes, ConnectionGuard)> {
         let (transport, early) = self.client.into_transport()?;

@@ -48,7 +48,8 @@ pub(crate) struct Http2Connection {
     capacity: Cell<usize>,
     /// Our end of it.
     local: Option<SocketAddr>,
-    served: Cell<u32>,
+    /// How many more streams it may have in its life.
+    left: Cell<u32>,
     /// When it was opened, and how its host was.
     pub(crate) birth: Birth,
     idle_since: Cell<Instant>,
@@ -73,6 +74,7 @@ impl Http2Connection {
         birth: Birth,
     ) -> Result<Rc<Self>, h2::Error> {
         let limit = usize::try_from(cluster.http2.max_concurrent_streams).unwrap_or(usize::MAX);
+        let most = cluster.max_requests_per_connection.unwrap_or(MAX_STREAMS);
         let local = transport.local();
         let io = Gathered::new(transport);
         let mut builder = Builder::new();
@@ -92,7 +94,7 @@ impl Http2Connection {
             streams: Cell::new(0),
             local,
             capacity: Cell::new(limit.min(driver.max_concurrent_send_streams())),
-            served: Cell::new(0),
+            left: Cell::new(most.min(MAX_STREAMS)),
             birth,
             idle_since: Cell::new(birth.at),
         });
@@ -121,10 +123,8 @@ impl Http2Connection {
     }
 
     /// True when one more request may use it.
-    pub(crate) fn has_room(&self, max_requests: Option<u32>) -> bool {
-        self.is_open()
-            && self.streams.get() < self.capacity.get()
-            && self.served.get() < max_requests.unwrap_or(MAX_STREAMS).min(MAX_STREAMS)
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_open() && self.streams.get() < self.capacity.get() && self.left.get() > 0
     }
 
     /// False when the backend or the pool has ended it.
@@ -135,6 +135,13 @@ impl Http2Connection {
     /// When its last stream ended, if none is open.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         (self.streams.get() == 0).then(|| self.idle_since.get())
+    }
+
+    /// Ends it when it has had its streams. (A place that has not begun its stream yet still needs the sender.)
+    fn end_if_done(&self) {
+        if self.left.get() == 0 && self.streams.get() == 0 {
+            self.close();
+        }
     }
 
     /// Takes nothing new; the connection ends after its last stream.
@@ -152,7 +159,10 @@ impl Http2Connection {
     /// Takes a place.
     pub(crate) fn stream(self: &Rc<Self>, pool: &Rc<HostPool>) -> Http2Stream {
         self.streams.set(self.streams.get() + 1);
-        self.served.set(self.served.get().saturating_add(1));
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0 {
+            pool.cells().upstream_cx_max_requests.inc();
+        }
         Http2Stream {
             connection: Rc::clone(self),
             pool: Rc::clone(pool),
@@ -293,6 +303,7 @@ impl Drop for Http2Stream {
             // The sweeper needs no more than a second's precision.
             self.connection.idle_since.set(Instant::now());
         }
+        self.connection.end_if_done();
         self.pool.stream_ended();
     }
 }

@@ -156,7 +156,7 @@ async fn send_http1(
     mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
 ) -> Result<Response<()>, SendFailure> {
     let Outgoing { head, body, extras } = outgoing;
-    connection.served = connection.served.saturating_add(1);
+    connection.count_request();
     let client = &mut connection.client;
     client.begin(head.in_http1(extras), body);
     // Kept until it is certain that no other connection must take the request.

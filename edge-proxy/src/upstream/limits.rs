@@ -164,11 +164,21 @@ impl ConnectionGuard {
             room: Rc::clone(&pool.room),
         }
     }
+
+    /// The cluster that it is a connection of.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// This worker's counters of the cluster.
+    pub(crate) fn cells(&self) -> &ClusterCells {
+        self.cluster.stats.cells(self.worker)
+    }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let cells = self.cluster.stats.cells(self.worker);
+        let cells = self.cells();
         cells.upstream_cx_active.dec();
         cells.upstream_cx_destroy.inc();
         self.open.set(self.open.get().saturating_sub(1));

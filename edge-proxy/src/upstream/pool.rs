@@ -101,12 +101,7 @@ impl HostPool {
             if self.http2.borrow().iter().any(is_spent) {
                 self.end_spent_http2(now);
             }
-            let found = self
-                .http2
-                .borrow()
-                .iter()
-                .find(|one| one.has_room(self.cluster.max_requests_per_connection))
-                .cloned();
+            let found = self.http2.borrow().iter().find(|one| one.has_room()).cloned();
             if let Some(connection) = found {
                 return Some(Lease::Http2(connection.stream(self)));
             }
@@ -232,12 +227,10 @@ impl HostPool {
 
     /// Takes an HTTP/1 connection back.
     pub(crate) fn put_back(&self, upstreams: &Upstreams, mut connection: Box<Http1Connection>) {
-        let now = upstreams.worker.clock.recent();
-        let max_requests = self.cluster.max_requests_per_connection;
-        if max_requests.is_some_and(|max| connection.served >= max) {
-            self.cells().upstream_cx_max_requests.inc();
+        if connection.is_used_up() {
             return;
         }
+        let now = upstreams.worker.clock.recent();
         if self.retires(connection.birth, None, now) {
             return;
         }

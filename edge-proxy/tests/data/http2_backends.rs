@@ -1,9 +1,11 @@
 //! What backends do with streams and connections of HTTP/2.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use edge_proxy::config::cluster::UpstreamProtocol;
+use edge_proxy::config::cluster::{Cluster, ClusterEntry, UpstreamProtocol};
 use edge_proxy::config::route::RetryOn;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
@@ -14,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{mpsc, watch};
 
-use crate::resilience::retry;
+use crate::resilience::{config, retry};
 use crate::support::frames::{GOAWAY, HEADERS, Raw, SETTINGS, frame};
-use crate::support::{Config, Proxy, catch_all, cluster, entry, forward, get, run, snapshot, table};
+use crate::support::{Proxy, cluster, entry, forward, get, run, until};
 
 /// A stream of a backend that was answered with a head, for the test to go on with.
 pub(crate) struct Answered {
@@ -58,14 +60,18 @@ async fn serve(stream: TcpStream, mut leave: watch::Receiver<()>, sender: mpsc::
     }
 }
 
-fn proxy(backend: SocketAddr) -> Proxy {
+fn h2c() -> Cluster {
     let mut h2c = cluster(0);
     h2c.protocol = UpstreamProtocol::Http2;
-    let clusters = vec![entry(0, h2c, &[backend])];
-    Proxy::start(Config {
-        snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |_| {}),
-        workers: 1,
-    })
+    h2c
+}
+
+fn proxy(backend: SocketAddr) -> Proxy {
+    proxy_of(entry(0, h2c(), &[backend]).unwrap())
+}
+
+fn proxy_of(entry: Arc<ClusterEntry>) -> Proxy {
+    Proxy::start(config(vec![Some(entry)], forward(0)))
 }
 
 async fn ask(proxy: &Proxy) -> Response<Incoming> {
@@ -143,7 +149,9 @@ fn connections_that_leave_get_nothing_new_however_many_they_are() {
     run(async {
         let (leave, leaves) = watch::channel(());
         let (address, mut answered) = backend(leaves).await;
-        let proxy = proxy(address);
+        let entry = entry(0, h2c(), &[address]).unwrap();
+        let stats = Arc::clone(&entry.endpoints.hosts[0].stats);
+        let proxy = proxy_of(entry);
         // Two fill a connection, another opens one more; then both have room.
         let mut held = Vec::new();
         for _ in 0..3 {
@@ -164,11 +172,12 @@ fn connections_that_leave_get_nothing_new_however_many_they_are() {
         assert_eq!(response.status(), 200);
         stream.answer.send_data(Bytes::new(), true).unwrap();
         response.collect().await.unwrap();
-        // And those that were begun are served to their end.
+        // And those that were begun are served to their end, and the connections with them.
         for (response, mut stream) in held {
             stream.answer.send_data(Bytes::new(), true).unwrap();
             response.collect().await.unwrap();
         }
+        until("they close", || stats.cx_active.load(Ordering::SeqCst) == 1).await;
     });
 }
 
@@ -212,8 +221,6 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 fn streams_that_a_leaving_backend_has_not_looked_at_are_refused_ones() {
     run(async {
         let (address, mut looked_at) = leaving().await;
-        let mut h2c = cluster(0);
-        h2c.protocol = UpstreamProtocol::Http2;
         let mut settings = forward(0);
         settings.retry = retry(
             RetryOn {
@@ -222,14 +229,7 @@ fn streams_that_a_leaving_backend_has_not_looked_at_are_refused_ones() {
             },
             1,
         );
-        let proxy = Proxy::start(Config {
-            snapshot: snapshot(
-                table("*", vec![catch_all(settings)]),
-                vec![entry(0, h2c, &[address])],
-                |_| {},
-            ),
-            workers: 1,
-        });
+        let proxy = Proxy::start(config(vec![entry(0, h2c(), &[address])], settings));
         let mut first = proxy.http1().await;
         let one = async {
             let reply = first.0.send_request(get("h", "/")).await.unwrap();

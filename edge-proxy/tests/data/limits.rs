@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use edge_proxy::config::cluster::CircuitLimits;
+use edge_proxy::config::cluster::{CircuitLimits, UpstreamProtocol};
 use edge_proxy::config::route::RetryOn;
+use edge_proxy::stats::WorkerIndex;
 use http::{Response, StatusCode};
 use http_body_util::Full;
 
 use crate::resilience::{config, retry};
-use crate::support::{Backend, Config, Proxy, Speaks, cluster, entry, forward, get, run};
+use crate::support::{Backend, Config, Proxy, Speaks, cluster, entry, forward, get, run, until};
 
 #[test]
 fn limits_on_requests_and_on_waiting_answer_503() {
@@ -58,6 +59,73 @@ fn a_full_pool_makes_requests_wait_for_a_connection() {
             assert_eq!(client.await.unwrap(), 200);
         }
         assert_eq!(backend.connections(), 2);
+    });
+}
+
+/// As in Envoy: it is counted with its last request, and closed after it, which makes room for another.
+#[test]
+fn a_connection_that_has_had_its_requests_is_closed() {
+    for (speaks, protocol) in [
+        (Speaks::Http1, UpstreamProtocol::Http1),
+        (Speaks::Http2, UpstreamProtocol::Http2),
+    ] {
+        for max_connections in [CircuitLimits::default().max_connections, 2] {
+            run(async {
+                let backend = Backend::start(speaks, |_| Response::new(Full::from("ok"))).await;
+                let mut limited = cluster(0);
+                limited.protocol = protocol;
+                limited.max_requests_per_connection = Some(3);
+                limited.limits.max_connections = max_connections;
+                let entry = entry(0, limited, &[backend.address]).unwrap();
+                let cells = Arc::clone(&entry.cluster.stats);
+                let cells = cells.cells(WorkerIndex(0));
+                let proxy = Proxy::start(config(vec![Some(entry)], forward(0)));
+                let mut client = proxy.http1().await;
+                for _ in 0..12 {
+                    assert_eq!(client.get("h", "/").await.status, 200);
+                }
+                assert_eq!(backend.connections(), 4);
+                assert_eq!(cells.upstream_cx_max_requests.get(), 4);
+                until("they close", || cells.upstream_cx_active.get() == 0).await;
+            });
+        }
+    }
+}
+
+/// Those that share it get their answers.
+#[test]
+fn a_connection_in_http2_that_has_had_its_requests_ends_with_the_last_of_them() {
+    run(async {
+        let all = Arc::new(tokio::sync::Barrier::new(3));
+        let meet = Arc::clone(&all);
+        let backend = Backend::start_async(Speaks::Http2, move |_| {
+            let meet = Arc::clone(&meet);
+            async move {
+                meet.wait().await;
+                Response::new(Full::from("ok"))
+            }
+        })
+        .await;
+        let mut limited = cluster(0);
+        limited.protocol = UpstreamProtocol::Http2;
+        limited.max_requests_per_connection = Some(2);
+        let entry = entry(0, limited, &[backend.address]).unwrap();
+        let cells = Arc::clone(&entry.cluster.stats);
+        let cells = cells.cells(WorkerIndex(0));
+        let proxy = Proxy::start(config(vec![Some(entry)], forward(0)));
+        let (mut one, mut two) = (proxy.http1().await, proxy.http1().await);
+        let both = async { tokio::join!(one.get("h", "/"), two.get("h", "/")) };
+        let counted = async {
+            backend.wait_for(2).await;
+            let counts = (&cells.upstream_cx_max_requests, &cells.upstream_cx_active);
+            let counts = (counts.0.get(), counts.1.get());
+            all.wait().await;
+            counts
+        };
+        let ((one, two), counts) = tokio::join!(both, counted);
+        assert_eq!((one.status, two.status, backend.connections()), (200, 200, 1));
+        assert_eq!(counts, (1, 1));
+        until("it closes", || cells.upstream_cx_active.get() == 0).await;
     });
 }
 
