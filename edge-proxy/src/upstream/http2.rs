@@ -137,6 +137,12 @@ impl Http2Connection {
         (self.streams.get() == 0).then(|| self.idle_since.get())
     }
 
+    /// Takes nothing new; the connection ends after its last stream.
+    pub(crate) fn retire(&self) {
+        self.left.set(0);
+        self.end_if_done();
+    }
+
     /// Ends it when it has had its streams. (A place that has not begun its stream yet still needs the sender.)
     fn end_if_done(&self) {
         if self.left.get() == 0 && self.streams.get() == 0 {
@@ -144,8 +150,7 @@ impl Http2Connection {
         }
     }
 
-    /// Takes nothing new; the connection ends after its last stream.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.sender.borrow_mut().take();
     }
 

@@ -217,7 +217,7 @@ impl HostPool {
     fn adopt(self: &Rc<Self>, upstreams: &Upstreams, connection: Rc<Http2Connection>) -> Lease {
         let stream = connection.stream(self);
         if self.closed.get() {
-            connection.close();
+            connection.retire();
         } else {
             self.http2.borrow_mut().push(connection);
             upstreams.look_after();
@@ -275,7 +275,7 @@ impl HostPool {
         let idle = std::mem::take(&mut *self.http1.borrow_mut());
         drop(idle);
         for connection in self.http2.borrow_mut().drain(..) {
-            connection.close();
+            connection.retire();
         }
     }
 
@@ -313,7 +313,7 @@ impl HostPool {
         self.http2.borrow_mut().retain(|connection| {
             let is_spent = self.retires(connection.birth, connection.idle_since(), now);
             if is_spent {
-                connection.close();
+                connection.retire();
             }
             !is_spent && connection.is_open()
         });

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use edge_proxy::config::cluster::{Cluster, ClusterEntry, UpstreamProtocol};
 use edge_proxy::config::route::RetryOn;
+use edge_proxy::stats::WorkerIndex;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
@@ -178,6 +179,44 @@ fn connections_that_leave_get_nothing_new_however_many_they_are() {
             response.collect().await.unwrap();
         }
         until("they close", || stats.cx_active.load(Ordering::SeqCst) == 1).await;
+    });
+}
+
+/// The settings of its cluster have changed meanwhile: what was to be opened under the old ones serves it, and ends.
+#[test]
+fn whoever_waits_for_a_connection_gets_one_though_its_pool_is_closed() {
+    run(async {
+        let (_leave, leaves) = watch::channel(());
+        let (address, mut answered) = backend(leaves).await;
+        let mut single = h2c();
+        single.limits.max_connections = 1;
+        let entry_before = entry(0, single, &[address]).unwrap();
+        let stats = Arc::clone(&entry_before.cluster.stats);
+        let cells = stats.cells(WorkerIndex(0));
+        let proxy = proxy_of(entry_before);
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let response = ask(&proxy).await;
+            held.push((response, answered.recv().await.unwrap()));
+        }
+        let mut client = proxy.http1().await;
+        let waits = async { client.get("h", "/").await.status };
+        let others = async {
+            until("one waits", || cells.upstream_rq_pending_active.get() == 1).await;
+            proxy.publish(|snapshot| snapshot.clusters = Arc::new(vec![entry(0, h2c(), &[address])]));
+            // Whoever asks now has the new settings.
+            let response = ask(&proxy).await;
+            held.push((response, answered.recv().await.unwrap()));
+            for (response, mut stream) in held {
+                stream.answer.send_data(Bytes::new(), true).unwrap();
+                response.collect().await.unwrap();
+            }
+            let mut stream = answered.recv().await.unwrap();
+            stream.answer.send_data(Bytes::new(), true).unwrap();
+        };
+        let (status, ()) = tokio::join!(waits, others);
+        assert_eq!(status, 200);
+        until("what was opened before closes", || cells.upstream_cx_active.get() == 0).await;
     });
 }
 
