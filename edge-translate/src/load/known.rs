@@ -122,14 +122,23 @@ pub(crate) fn loses_a_condition(unknown: Unknown) -> bool {
 pub(crate) fn nearest(written: &str, fields: &'static [&'static str]) -> Option<&'static str> {
     // Two letters apart is a slip in a long name, and another word among short ones.
     let bound = if written.len() < 5 { 1 } else { 2 };
-    // Names can't be nearer than their lengths are, and most are far from one another.
+    // Names can't be nearer than their lengths are, nor than one has letters that the other hasn't; most are far apart.
     let is_as_long = |field: &&str| field.chars().count().abs_diff(written.chars().count()) <= bound;
+    let has_its_letters = |field: &&str| (letters(written) & !letters(field)).count_ones() as usize <= bound;
     let distance = |field: &str| strsim::osa_distance(&written.to_ascii_lowercase(), &field.to_ascii_lowercase());
-    let near = fields.iter().filter(|field| is_as_long(field));
+    let near = fields
+        .iter()
+        .filter(|field| is_as_long(field) && has_its_letters(field));
     near.map(|field| (distance(field), *field))
         .filter(|(distance, _)| *distance <= bound)
         .min()
         .map(|(_, field)| field)
+}
+
+/// The letters of a name, a bit each, large or small.
+fn letters(name: &str) -> u32 {
+    let letters = name.bytes().filter(u8::is_ascii_alphabetic);
+    letters.fold(0, |seen, letter| seen | 1 << (letter.to_ascii_lowercase() - b'a'))
 }
 
 /// Kinds of others in our groups that are named much like ours.
