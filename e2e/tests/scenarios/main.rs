@@ -11,6 +11,7 @@ mod extensions;
 mod gateways;
 mod grpc;
 mod held_ports;
+mod named_backends;
 mod patches;
 mod policies;
 mod protocols;
@@ -44,6 +45,7 @@ use extensions::{
 };
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
+use named_backends::backends_that_requests_name_are_known_by_the_name_that_is_asked_for;
 use patches::patches_change_what_proxies_are_sent;
 use policies::{
     a_guard_that_breaks_opens_nothing, a_login_outlives_the_controller_and_its_provider,
@@ -149,6 +151,7 @@ e2e::with_each_data_plane! {
     rules_decide_by_where_clients_are,
     rules_decide_by_expressions,
     secrets_come_from_a_server_beside_the_proxy,
+    backends_that_requests_name_are_known_by_the_name_that_is_asked_for,
 }
 
 e2e::with_envoy! {

@@ -107,9 +107,12 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         load_assignment.as_ref(),
         (dns_refresh_rate.as_ref(), *dns_lookup_family),
     )?;
+    if let Discovery::Requests(..) = discovery {
+        http.of_named_hosts(typed_extension_protocol_options);
+    }
     let extension = load_balancing_policy.as_ref();
     let chosen = match &discovery {
-        Discovery::Requests(_) => of_requests(at, *lb_policy, extension)?,
+        Discovery::Requests(..) => of_requests(at, *lb_policy, extension)?,
         _ => balancing(at, *lb_policy, lb_config.as_ref(), extension, common_lb_config.as_ref())?,
     };
     let is_static = matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
@@ -336,7 +339,7 @@ impl ClusterSpec {
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,
             naming: match &self.discovery {
-                Discovery::Requests(naming) => Some(naming.clone()),
+                Discovery::Requests(naming, _) => Some(naming.clone()),
                 _ => None,
             },
             loads: self.loads.clone(),

@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 
-use crate::compile::cluster::names;
+use crate::compile::cluster::names::{self, Vouching};
 use crate::compile::endpoint::host_names;
 use crate::compile::field::{At, Rejection, duration_or, fields, is, type_name, unpack};
 use crate::config::dynamic_forward_proxy::{DnsFamily, Naming};
@@ -27,7 +27,7 @@ pub enum Discovery {
     /// The message lists host names.
     Dns(DnsSpec),
     /// Requests name them.
-    Requests(Naming),
+    Requests(Naming, Vouching),
 }
 
 impl Discovery {
@@ -35,7 +35,7 @@ impl Discovery {
     pub fn lookup(&self) -> Option<DnsLookup> {
         match self {
             Self::Dns(dns) => Some(dns.lookup()),
-            Self::Static(_) | Self::Eds(_) | Self::Requests(_) => None,
+            Self::Static(_) | Self::Eds(_) | Self::Requests(..) => None,
         }
     }
 }
@@ -181,8 +181,8 @@ fn custom_discovery(
             }))
         }
         Some(config) if is::<ClusterConfig>(config) => {
-            let naming = names::cluster(&at_config, &unpack(&at_config, config)?)?;
-            Ok(Discovery::Requests(naming))
+            let (naming, vouching) = names::cluster(&at_config, &unpack(&at_config, config)?)?;
+            Ok(Discovery::Requests(naming, vouching))
         }
         Some(config) => Err(at_config.error(format!(
             "cluster type {:?} is not supported by this proxy",

@@ -77,6 +77,14 @@ impl HttpOptions {
         Ok(options)
     }
 
+    /// For hosts that requests name: where nothing is said of HTTP, each is asked for by its name and has to prove it,
+    /// as Envoy has it (`dynamic_forward_proxy/cluster.cc`).
+    pub(super) fn of_named_hosts(&mut self, typed: &HashMap<String, Any>) {
+        if !typed.contains_key(HTTP_OPTIONS) {
+            self.of_host = HostUse::Verified;
+        }
+    }
+
     fn common(&mut self, at: &At<'_>, message: Option<&CommonHttpOptions>) -> Result<(), Rejection> {
         let common = protocol::common(at, message)?;
         self.idle_timeout = common.idle_timeout;

@@ -12,20 +12,33 @@ use crate::compile::http::address_filter;
 use crate::config::address::AddressFilter;
 use crate::config::dynamic_forward_proxy::Naming;
 
+/// Whether a host that a request names may be another than its certificate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vouching {
+    /// It has to prove that it is who was named.
+    Demanded,
+    /// It is asked for, and judged, as the cluster says (`allow_insecure_cluster_options`).
+    AsConfigured,
+}
+
 /// Compiles a cluster of such hosts.
-pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {
+pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<(Naming, Vouching), Rejection> {
     fields!(at, message => ClusterConfig {
-        cluster_implementation_specifier;
-        // A connection that may be shared by names need not be. And nothing here takes leave to be insecure: hosts are
-        // spoken to in clear, or in TLS that the name vouches for, and no other TLS is compiled.
-        ignore allow_coalesced_connections, allow_insecure_cluster_options;
+        cluster_implementation_specifier, allow_insecure_cluster_options;
+        // A connection that may be shared by names need not be.
+        ignore allow_coalesced_connections;
         refuse
     });
-    match cluster_implementation_specifier {
+    let naming = match cluster_implementation_specifier {
         Some(ClusterImplementationSpecifier::DnsCacheConfig(cache)) => naming(&at.field("dns_cache_config"), cache),
         Some(ClusterImplementationSpecifier::SubClustersConfig(_)) => Err(at.unsupported("sub_clusters_config")),
         None => Err(at.field("dns_cache_config").error("is required")),
-    }
+    }?;
+    let vouching = match allow_insecure_cluster_options {
+        true => Vouching::AsConfigured,
+        false => Vouching::Demanded,
+    };
+    Ok((naming, vouching))
 }
 
 /// Compiles how names are resolved.

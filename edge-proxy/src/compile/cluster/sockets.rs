@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use envoy_types::pb::google::protobuf::Struct;
 use envoy_types::pb::google::protobuf::value::Kind;
 
-use super::Discovery;
+use super::{Discovery, names::Vouching};
 use crate::compile::Context;
 use crate::compile::endpoint::SocketMatch;
 use crate::compile::field::{At, Rejection, fields};
@@ -33,7 +33,7 @@ pub(super) fn sockets(
 ) -> Result<Sockets, Rejection> {
     let usual = socket(context, at, usual, discovery, of_host)?;
     let list = at.field("transport_socket_matches");
-    if !matches.is_empty() && matches!(discovery, Discovery::Requests(_)) {
+    if !matches.is_empty() && matches!(discovery, Discovery::Requests(..)) {
         return Err(list.error("hosts that requests name have no metadata"));
     }
     let compiled = matches.iter().enumerate().map(|(index, message)| {
@@ -86,9 +86,10 @@ fn socket(
     let socket = proxy_protocol::upstream(context, &at, message, of_host)?;
     // As Envoy demands: whoever a client names has to prove that it is who is named.
     match discovery {
-        Discovery::Requests(_) if socket.tls.is_some() && of_host != HostUse::Verified => {
-            Err(at.error("of hosts that requests name needs auto_sni and auto_san_validation"))
-        }
+        Discovery::Requests(_, Vouching::Demanded) if socket.tls.is_some() && of_host != HostUse::Verified => Err(at
+            .error(
+                "of hosts that requests name needs auto_sni and auto_san_validation, or allow_insecure_cluster_options",
+            )),
         _ => Ok(socket),
     }
 }

@@ -119,7 +119,7 @@ impl Assembly {
         let nobody = Resolved::new();
         let (assignment, resolved) = match &spec.discovery {
             Discovery::Static(assignment) => (assignment, None),
-            Discovery::Requests(_) => {
+            Discovery::Requests(..) => {
                 received = ClusterLoadAssignment::default();
                 (&received, None)
             }

@@ -6,8 +6,8 @@ use super::super::{
 };
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, HeaderCase, Http1Upstream, Http2Settings, HttpVersion, Inside, Preconnect,
-    ProxyProtocol, ServerNaming, TcpKeepalive, Trailers, UpstreamTls,
+    AppProtocol, CircuitBreaker, Cluster, Discovery, HeaderCase, Http1Upstream, Http2Settings, HttpVersion, Inside,
+    Preconnect, ProxyProtocol, ServerNaming, TcpKeepalive, Trailers, UpstreamTls,
 };
 use envoy_types::{
     pb::{
@@ -192,7 +192,10 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
             })
         }
         (HttpVersion::Backend, AppProtocol::Http1)
-            if common.is_none() && of_request.is_none() && http1 == Http1ProtocolOptions::default() =>
+            if common.is_none()
+                && of_request.is_none()
+                && !is_named_in_tls(cluster)
+                && http1 == Http1ProtocolOptions::default() =>
         {
             return None;
         }
@@ -208,6 +211,12 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
         }),
         ..Default::default()
     })
+}
+
+/// Whether requests name the hosts, which are spoken to in TLS. To say nothing of HTTP is to ask each for the name that a
+/// request has, and to look for that in its certificate, whatever is said of TLS.
+fn is_named_in_tls(cluster: &Cluster) -> bool {
+    matches!(cluster.discovery, Discovery::OfRequest(_)) && cluster.tls.is_some()
 }
 
 /// Whether all endpoints are spoken to in TLS, and are told that HTTP/2 would do.

@@ -1,0 +1,67 @@
+//! Backends that requests name, in TLS: by which name they are asked for, and which they have to prove.
+
+use crate::{backends, resources};
+use anyhow::{Context as _, Result};
+use e2e::{
+    process::wait_for,
+    stack::{DataPlane, PATIENCE, Stack},
+    tls::Authority,
+};
+
+/// What a certificate of the backend is for; requests name another host.
+const CERTIFIED: &str = "fixed.example.com";
+
+/// A Backend for whatever host a request names. `tls` stands in a flow mapping.
+fn named(name: &str, tls: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: Backend\nmetadata: {{ name: {name}, namespace: default }}\n\
+         spec: {{ type: DynamicResolver, tls: {{ {tls} }} }}\n"
+    )
+}
+
+/// A route for the path with the name of a Backend.
+fn route(backend: &str) -> String {
+    let paths = format!("    - matches: [{{ path: {{ value: /{backend} }} }}]\n      backendRefs:");
+    let whole = resources::route("HTTPRoute", backend, "{ name: quickstart }", "", backend);
+    whole.replace("    - backendRefs:", &paths)
+}
+
+pub(crate) fn backends_that_requests_name_are_known_by_the_name_that_is_asked_for(plane: &DataPlane) -> Result<()> {
+    let (stack, authority) = (Stack::start(plane)?, Authority::new()?);
+    let host = format!("localhost:{}", backends::http_over_tls(&authority.server(CERTIFIED)?)?);
+    let indented: String = authority.pem().lines().map(|line| format!("    {line}\n")).collect();
+    let roots = format!(
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: roots, namespace: default }}\ndata:\n  ca.crt: |\n\
+         {indented}"
+    );
+    let trusted = "caCertificateRefs: [{ group: '', kind: ConfigMap, name: roots }]";
+    let policy = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n\
+                  metadata: { name: by-policy, namespace: default }\nspec:\n  \
+                  targetRefs: [{ group: gateway.edge, kind: Backend, name: by-policy }]\n  validation:\n    \
+                  caCertificateRefs: [{ group: '', kind: ConfigMap, name: roots }]\n    hostname: fixed.example.com\n";
+    let cases = [
+        ("by-name", format!("{trusted}, sni: {CERTIFIED}"), 200),
+        ("by-other-name", format!("{trusted}, sni: other.example.com"), 503),
+        // The host of the request, which isn't in the certificate.
+        ("by-request", trusted.to_owned(), 503),
+        ("unverified", "insecureSkipVerify: true".to_owned(), 200),
+        ("by-policy", String::new(), 200),
+    ];
+    let mut text = roots + policy;
+    for (name, tls, _) in &cases {
+        let backend = match tls.is_empty() {
+            true => named(name, "").replace(", tls: {  }", ""),
+            false => named(name, tls),
+        };
+        text += &(backend + &route(name));
+    }
+    stack.put("named.yaml", &text)?;
+    for (name, _, status) in cases {
+        let path = format!("/{name}");
+        let seen = wait_for(name, PATIENCE, || {
+            Ok((stack.get(&host, &path)?.status == status).then_some(()))
+        });
+        seen.map(drop).with_context(|| stack.logs())?;
+    }
+    Ok(())
+}
