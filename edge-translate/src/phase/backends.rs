@@ -6,6 +6,7 @@ pub(crate) mod backend_tls;
 pub(crate) mod cluster;
 pub(crate) mod defaults;
 pub(crate) mod endpoints;
+mod offer;
 pub(crate) mod problem;
 pub(crate) mod set;
 pub(crate) mod settings;

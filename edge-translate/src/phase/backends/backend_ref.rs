@@ -4,7 +4,7 @@
 //! asks when TLS is known whether the backend speaks what belongs inside it.
 
 use super::{
-    backend_tls::BackendTls,
+    backend_tls::{BackendTls, Speech},
     endpoints::service_port,
     problem::{BackendProblem, backend_problem},
 };
@@ -113,6 +113,20 @@ fn app_protocols<'a>(reader: &Reader<'a>, at: BackendPort) -> impl Iterator<Item
     };
     let own = own.into_iter().flat_map(|backend| &backend.spec.app_protocols);
     of_port.into_iter().chain(own.map(|protocol| protocol.as_str()))
+}
+
+/// Whether it says that it speaks something of its own.
+pub(super) fn speech(reader: &Reader<'_>, at: BackendPort) -> Speech {
+    const WEB_SOCKETS: [&str; 4] = [
+        "kubernetes.io/ws",
+        "kubernetes.io/wss",
+        "gateway.edge/ws",
+        "gateway.edge/wss",
+    ];
+    match app_protocols(reader, at).any(|protocol| WEB_SOCKETS.contains(&protocol)) {
+        true => Speech::WebSocket,
+        false => Speech::Any,
+    }
 }
 
 /// Why a backend can't be spoken to in clear, where nothing puts TLS in front of it: what belongs inside TLS must never

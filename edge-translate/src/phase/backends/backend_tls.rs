@@ -6,7 +6,7 @@
 //! can be honoured or not. A policy that can't be honoured refuses the backend: what wants TLS is never spoken to in
 //! clear, and never without looking at its certificate (Gateway API v1.7.0, BackendTLSPolicy).
 
-use super::endpoints;
+use super::{backend_ref, endpoints};
 use crate::{
     api::{self, BackendTlsPolicy, Kind, PolicyTargetRef, SubjectAltNameType, WellKnownCa, text::Hostname},
     engine::reader::Reader,
@@ -49,6 +49,18 @@ pub(crate) struct Trust {
     pub(crate) client_certificate: Option<Id>,
     /// What the backend itself says of handshakes.
     pub(crate) asked: TlsPreferences,
+    /// What is known of what it speaks.
+    pub(crate) speech: Speech,
+}
+
+/// What a backend says that it speaks, as far as that matters inside TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Speech {
+    /// Nothing in particular.
+    #[default]
+    Any,
+    /// WebSockets: upgrades of HTTP/1.1, which few servers take inside HTTP/2 (RFC 8441).
+    WebSocket,
 }
 
 /// Name of the authorities that the proxy's system trusts.
@@ -74,6 +86,8 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
             Some(own) => own::trust(reader, own),
         },
     };
+    let speech = backend_ref::speech(reader, port);
+    let trust = trust.map(|trust| Trust { speech, ..trust });
     let trust = trust.and_then(|trust| match &own {
         Some(own) => own::complete(reader, own, trust),
         None => Ok(trust),
@@ -101,6 +115,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
         authorities: Some(authorities),
         client_certificate: None,
         asked: TlsPreferences::default(),
+        speech: Speech::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Clusters: one for each backend, protocol and variant that a fleet sends traffic to.
 
-use super::{backend_tls::Trust, endpoints, set, settings, zones};
+use super::{backend_tls::Trust, endpoints, offer, set, settings, zones};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
@@ -12,7 +12,7 @@ use crate::{
 };
 use edge_ir::{
     AppProtocol, Cluster, ClusterName, ClusterStats, CustomObjects, Discovery, Endpoint, EndpointAddress,
-    EndpointHealth, EndpointSetName, EndpointSocket, HealthCheck, Inside, LoadBalancing, Locality, Secret,
+    EndpointHealth, EndpointSetName, EndpointSocket, HealthCheck, HttpVersion, LoadBalancing, Locality, Secret,
     UpstreamSettings, UpstreamTls, ZoneRouting,
 };
 use std::{net::IpAddr, sync::Arc};
@@ -118,14 +118,17 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
     let discovery = discovery(reader, fleet, backend, &variant);
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     let settings = settings::settings(reader, backend.port, &variant);
+    let version = variant.upstream.http_version;
     let mut named: Vec<Provided> = Vec::new();
     let mut secured = |trust: &Trust| {
-        let (tls, provided) = secure(reader, fleet, backend.protocol, trust);
+        let (tls, provided) = secure(reader, fleet, (backend, version), trust);
         named.extend(provided);
         tls
     };
     let (tls, sockets) = match reader.set_behind(backend.port) {
-        Some(set) if variant.encryption != Encryption::Client => sockets(reader, &set, &set_name, secured),
+        Some(set) if variant.encryption != Encryption::Client => {
+            sockets(reader, (&set, &set_name), backend.protocol, secured)
+        }
         _ => (settings.ok().and_then(|s| s.tls).map(&mut secured), Vec::new()),
     };
     let Needs { secrets, servers } = needs(named);
@@ -165,8 +168,8 @@ fn custom(reader: &Reader<'_>, port: BackendPort) -> Option<Arc<CustomObjects>> 
 /// where one of the backends isn't.
 fn sockets(
     reader: &Reader<'_>,
-    set: &BackendSet,
-    name: &EndpointSetName,
+    (set, name): (&BackendSet, &EndpointSetName),
+    protocol: AppProtocol,
     secured: impl FnMut(&Trust) -> UpstreamTls,
 ) -> (Option<UpstreamTls>, Vec<EndpointSocket>) {
     if !set::has_sockets(reader, set) {
@@ -174,13 +177,14 @@ fn sockets(
     }
     let trusts = set.members.iter().map(|member| set::trust(reader, member));
     let mut secured = secured;
-    let sockets: Vec<EndpointSocket> = trusts
+    let mut sockets: Vec<EndpointSocket> = trusts
         .enumerate()
         .map(|(number, trust)| EndpointSocket {
             name: set::socket_name(name, number),
             tls: trust.map(|trust| secured(trust)),
         })
         .collect();
+    offer::level(protocol, &mut sockets);
     let first = sockets.iter().find_map(|socket| socket.tls.clone());
     (first, sockets)
 }
@@ -207,7 +211,7 @@ fn upstream(telemetry: Option<&Telemetry>, asked: &Arc<UpstreamSettings>) -> Arc
 fn secure(
     reader: &Reader<'_>,
     fleet: FleetId,
-    protocol: AppProtocol,
+    (backend, version): (BackendId, HttpVersion),
     trust: &Trust,
 ) -> (UpstreamTls, impl Iterator<Item = Provided> + use<>) {
     let own = trust.client_certificate.and_then(|id| certificate(reader, id));
@@ -217,18 +221,11 @@ fn secure(
         Some(shape) => trust.asked.over(&shape.backend_tls.asked),
         None => trust.asked.clone(),
     };
+    let offer = offer::offer(backend.protocol, version, trust, &asked);
     let tls = UpstreamTls {
         client_certificate: shown.as_ref().map(Provided::source),
-        // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
-        alpn: match (&asked.alpn, protocol) {
-            (Some(alpn), _) => alpn.clone(),
-            (None, AppProtocol::Http2) => vec!["h2".into()],
-            (None, AppProtocol::Http1) => Vec::new(),
-        },
-        inside: match (&asked.alpn, protocol) {
-            (None, AppProtocol::Http1) => trust.tls.inside,
-            (Some(_), _) | (None, AppProtocol::Http2) => Inside::OfCluster,
-        },
+        alpn: offer.alpn,
+        inside: offer.inside,
         parameters: asked.parameters(),
         ..trust.tls.clone()
     };

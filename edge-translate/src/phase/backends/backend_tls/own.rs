@@ -1,8 +1,8 @@
 //! TLS as a Backend itself asks for it.
 
-use super::{Authorities, Holder, Trust, authorities, told};
+use super::{Authorities, Holder, Speech, Trust, authorities, told};
 use crate::{
-    api::{AppProtocol, Backend, BackendTlsSettings, Kind},
+    api::{Backend, BackendTlsSettings, Kind},
     engine::reader::Reader,
     name::{BackendKind, BackendPort},
     phase::{
@@ -57,6 +57,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
             parameters: TlsParameters::default(),
         },
         authorities,
+        speech: Speech::default(),
         client_certificate: None,
         asked: TlsPreferences::default(),
     })
@@ -102,7 +103,7 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
     Ok(Trust {
         client_certificate,
         tls: UpstreamTls {
-            inside: inside(own.backend, &asked),
+            inside: inside(trust.speech, &asked),
             ..trust.tls
         },
         asked,
@@ -110,13 +111,11 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
     })
 }
 
-/// What is spoken to a Backend that names no protocols: either version of HTTP. A WebSocket is an upgrade of HTTP/1.1,
-/// and few servers take one inside HTTP/2 (RFC 8441).
-fn inside(backend: &Backend, asked: &TlsPreferences) -> Inside {
-    let is_web_socket = |protocol: &AppProtocol| matches!(protocol, AppProtocol::Ws | AppProtocol::Wss);
-    match &asked.alpn {
-        None if !backend.spec.app_protocols.iter().any(is_web_socket) => Inside::Agreed,
-        _ => Inside::OfCluster,
+/// What is spoken to a Backend that names no protocols: either version of HTTP, unless it wants WebSockets.
+fn inside(speech: Speech, asked: &TlsPreferences) -> Inside {
+    match (&asked.alpn, speech) {
+        (None, Speech::Any) => Inside::Agreed,
+        (Some(_), _) | (None, Speech::WebSocket) => Inside::OfCluster,
     }
 }
 
