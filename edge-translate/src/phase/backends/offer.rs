@@ -1,5 +1,5 @@
 //! What is offered to backends inside TLS (ALPN, RFC 7301): of what a Backend or an EdgeProxy lists, that which their
-//! cluster will speak. A server takes what is offered at its word, and ends a connection in which it reads anything else.
+//! cluster will speak. A server takes an offer at its word, and ends a connection in which it reads anything else.
 
 use super::backend_tls::{Speech, Trust};
 use crate::phase::tls::TlsPreferences;
@@ -41,8 +41,8 @@ pub(super) fn offer(protocol: AppProtocol, version: HttpVersion, trust: &Trust, 
     }
 }
 
-/// Takes HTTP/2 out of what the backends of a set are offered, unless each of them is: a cluster speaks one version, and
-/// where one of them hasn't TLS, or wasn't offered HTTP/2, that is HTTP/1.1.
+/// Takes HTTP/2 out of what the backends of a set are offered, unless each of them is: a cluster speaks one version,
+/// and where one of them hasn't TLS, or wasn't offered HTTP/2, that is HTTP/1.1.
 pub(super) fn level(protocol: AppProtocol, sockets: &mut [EndpointSocket]) {
     let offers = |tls: &UpstreamTls| tls.inside == Inside::Agreed || tls.alpn.iter().any(|name| &**name == HTTP2);
     let is_one = sockets.iter().all(|socket| socket.tls.as_ref().is_some_and(offers));

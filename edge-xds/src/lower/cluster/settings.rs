@@ -213,8 +213,8 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
     })
 }
 
-/// Whether requests name the hosts, which are spoken to in TLS. To say nothing of HTTP is to ask each for the name that a
-/// request has, and to look for that in its certificate, whatever is said of TLS.
+/// Whether requests name the hosts, which are spoken to in TLS. To say nothing of HTTP is to ask each for the name that
+/// a request has, and to look for that in its certificate, whatever is said of TLS.
 fn is_named_in_tls(cluster: &Cluster) -> bool {
     matches!(cluster.discovery, Discovery::OfRequest(_)) && cluster.tls.is_some()
 }
