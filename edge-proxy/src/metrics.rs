@@ -113,12 +113,14 @@ impl Sample {
     }
 }
 
-/// The stem and the class of a name that counts responses of one class, as `upstream_rq_2xx`.
+/// The stem and the class of a name that counts responses of one class, as `upstream_rq_2xx`: Envoy's
+/// `_rq(_(\d)xx)$`. Others keep their digit, as `outlier_detection.ejections_enforced_consecutive_5xx`.
 pub(crate) fn class_of(name: &str) -> Option<(&str, &str)> {
     let stem = name.strip_suffix("xx")?;
     let class = stem.len().checked_sub(1)?;
     let (stem, class) = stem.split_at_checked(class)?;
-    Some((stem.strip_suffix('_')?, class)).filter(|(_, class)| class.bytes().all(|byte| byte.is_ascii_digit()))
+    let stem = stem.strip_suffix('_').filter(|stem| stem.ends_with("_rq"))?;
+    class.bytes().all(|byte| byte.is_ascii_digit()).then_some((stem, class))
 }
 
 /// All values that there are, of the scopes of a snapshot and of the process.

@@ -135,7 +135,7 @@ fn histogram(lines: &mut String, name: &str, labels: &str, value: &HistogramValu
     writeln!(lines, "{name}_count{{{labels}}} {}", value.count())
 }
 
-/// Metric name and labels. `…_2xx` becomes `…_xx{envoy_response_code_class="2"}`, as in Envoy.
+/// Metric name and labels. `…_rq_2xx` becomes `…_rq_xx{envoy_response_code_class="2"}`, as in Envoy.
 fn metric(sample: &Sample) -> (String, String) {
     let name = sample.name.replace('.', "_");
     let mut labels = Vec::new();

@@ -7,8 +7,9 @@ use serde_json::json;
 use super::*;
 use crate::config::Snapshot;
 use crate::config::metrics::Kept;
+use crate::metrics::{Family, Sample};
 use crate::shared::{RuntimeFlags, Shared};
-use crate::stats::ServerStats;
+use crate::stats::{ServerStats, Value};
 
 fn shared() -> Shared {
     let (_, snapshot) = tokio::sync::watch::channel(Arc::new(Snapshot::default()));
@@ -48,6 +49,28 @@ fn the_exposition_names_each_metric_once() {
     let mut unique = types.clone();
     unique.dedup();
     assert_eq!(types, unique);
+}
+
+#[test]
+fn the_exposition_has_classes_of_responses_as_labels() {
+    let exposed = |name| {
+        let sample = Sample {
+            family: Family::Cluster,
+            prefix: "cluster.a.".into(),
+            label: "a".into(),
+            name,
+            value: Value::Counter(1),
+        };
+        stats::exposition(&[sample]).lines().last().map(str::to_owned).unwrap()
+    };
+    assert_eq!(
+        exposed("upstream_rq_5xx"),
+        r#"envoy_cluster_upstream_rq_xx{envoy_response_code_class="5",envoy_cluster_name="a"} 1"#
+    );
+    assert_eq!(
+        exposed("outlier_detection.ejections_enforced_consecutive_5xx"),
+        r#"envoy_cluster_outlier_detection_ejections_enforced_consecutive_5xx{envoy_cluster_name="a"} 1"#
+    );
 }
 
 #[test]

@@ -124,6 +124,16 @@ fn what_varies_in_names_is_told_as_tags() {
             "sds.update_success",
             &[("envoy.xds_resource_name", "www")],
         ),
+        (
+            sample(
+                Family::Cluster,
+                "cluster.a.",
+                "a",
+                "outlier_detection.ejections_enforced_consecutive_5xx",
+            ),
+            "cluster.outlier_detection.ejections_enforced_consecutive_5xx",
+            &[("envoy.cluster_name", "a")],
+        ),
         (sample(Family::Process, "", "", "server.live"), "server.live", &[]),
     ] {
         assert_eq!(
@@ -136,7 +146,16 @@ fn what_varies_in_names_is_told_as_tags() {
 #[test]
 fn classes_of_responses_are_told_from_other_names() {
     assert_eq!(class_of("downstream_rq_5xx"), Some(("downstream_rq", "5")));
-    for name in ["xx", "rq_xx", "rq5xx", "upstream_rq_total", "äxx"] {
+    for name in [
+        "xx",
+        "rq_xx",
+        "rq5xx",
+        "upstream_rq_total",
+        "upstream_rq_axx",
+        "äxx",
+        "outlier_detection.ejections_detected_consecutive_5xx",
+        "outlier_detection.ejections_enforced_consecutive_5xx",
+    ] {
         assert_eq!(class_of(name), None, "{name}");
     }
 }
