@@ -59,7 +59,6 @@ pub struct ClusterSpec {
     sockets: Sockets,
     credential: Option<CredentialSpec>,
     limits: CircuitLimits,
-    per_connection_buffer_limit: usize,
     options: SocketOptions,
     check: Option<Arc<HealthCheck>>,
     outliers: Option<OutlierDetection>,
@@ -71,14 +70,16 @@ pub struct ClusterSpec {
 pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterSpec, Rejection> {
     let at = &At::root();
     fields!(at, message => ProtoCluster {
-        name, eds_cluster_config, connect_timeout, per_connection_buffer_limit_bytes, lb_policy, load_assignment,
+        name, eds_cluster_config, connect_timeout, lb_policy, load_assignment,
         max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
         typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
         upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name,
         health_checks, outlier_detection, ignore_health_on_host_removal, upstream_bind_config,
         transport_socket_matches;
-        // Observation; preconnecting and cleaning up are matters of speed; the system's resolver has no TTL.
-        ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
+        // Observation; preconnecting and cleaning up are matters of speed; the system's resolver has no TTL. Content is
+        // passed on as it comes, and as fast as it is taken, so that a buffer has nothing to hold.
+        ignore stats_matcher, per_connection_buffer_limit_bytes, per_connection_buffer_high_watermark_timeout,
+               dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
                protocol_selection, lrs_server, lrs_report_endpoint_metrics, track_timeout_budgets,
                track_cluster_stats, preconnect_policy;
@@ -137,7 +138,6 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         http,
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
-        per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         options: socket_options(at, upstream_connection_options.as_ref(), upstream_bind_config.as_ref())?,
         check: health.0,
         outliers: health.1,
@@ -349,7 +349,6 @@ impl ClusterSpec {
             tls: tls.map(Arc::new),
             sockets,
             limits: self.limits,
-            per_connection_buffer_limit: self.per_connection_buffer_limit,
             idle_timeout: self.http.idle_timeout,
             max_connection_duration: self.http.max_connection_duration,
             max_requests_per_connection: self.http.max_requests_per_connection,

@@ -9,10 +9,11 @@ use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy,
 use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteMatch};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
+use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 use prost::Message;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, Rejections, fields};
+use crate::compile::field::{At, Rejection, Rejections, fields, number};
 use crate::compile::filter;
 use crate::compile::header::{cookie_condition, full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
@@ -93,10 +94,9 @@ pub(super) fn virtual_host(
     fields!(at, message => ProtoVirtualHost {
         name, routes, require_tls, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
         response_headers_to_remove, include_request_attempt_count, include_attempt_count_in_response, retry_policy,
-        request_mirror_policies, typed_per_filter_config;
-        // Virtual clusters only name statistics; bodies are streamed, so a buffer limit has nothing to limit.
-        ignore domains, virtual_clusters, include_is_timeout_retry_header, per_request_buffer_limit_bytes,
-               request_body_buffer_limit, metadata;
+        request_mirror_policies, typed_per_filter_config, per_request_buffer_limit_bytes, request_body_buffer_limit;
+        // Virtual clusters only name statistics.
+        ignore domains, virtual_clusters, include_is_timeout_retry_header, metadata;
         refuse matcher, rate_limits, cors, retry_policy_typed_config, hedge_policy,
                route_specifiers
     });
@@ -128,6 +128,10 @@ pub(super) fn virtual_host(
             specific_last: outline.specific_last,
         },
         max_body: outline.max_body,
+        body_limit: body_limit(
+            request_body_buffer_limit.as_ref(),
+            per_request_buffer_limit_bytes.as_ref(),
+        ),
         mirrors,
         retry,
         attempt_count_in_request: *include_request_attempt_count,
@@ -141,6 +145,12 @@ pub(super) fn virtual_host(
         index,
         require_tls,
     })
+}
+
+/// How much of a request's content a level lets be kept. The older field counts where the newer one is absent.
+fn body_limit(limit: Option<&UInt64Value>, older: Option<&UInt32Value>) -> Option<usize> {
+    let limit = limit.map(|limit| limit.value).or(number(older).map(u64::from))?;
+    Some(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Compiles all routes, for each bad one is told. What is wrong with a route that has a name is told by that name.
@@ -172,8 +182,9 @@ fn route(
 ) -> Result<Route, Rejection> {
     fields!(at, message => ProtoRoute {
         name, r#match, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
-        response_headers_to_remove, action, typed_per_filter_config, metadata, tracing;
-        ignore decorator, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
+        response_headers_to_remove, action, typed_per_filter_config, metadata, tracing,
+        per_request_buffer_limit_bytes, request_body_buffer_limit;
+        ignore decorator, stat_prefix;
         refuse route_specifiers
     });
     let filters = filter::of_level(at, typed_per_filter_config, context, inherited.filters)?;
@@ -191,8 +202,13 @@ fn route(
     let Some(action) = action else {
         return Err(at.field("action").error("is required"));
     };
+    let own_limit = body_limit(
+        request_body_buffer_limit.as_ref(),
+        per_request_buffer_limit_bytes.as_ref(),
+    );
     let around = Inherited {
         filters: &filters,
+        body_limit: own_limit.or(inherited.body_limit),
         ..*inherited
     };
     let action = route_action::action(context, at, action, &own, &around)?;

@@ -55,8 +55,6 @@ pub struct Cluster {
     pub sockets: Box<[Option<Arc<UpstreamTls>>]>,
     /// Limits.
     pub limits: CircuitLimits,
-    /// How much may be buffered for one connection, in bytes.
-    pub per_connection_buffer_limit: usize,
     /// How long an unused connection is kept; `None` is for ever.
     pub idle_timeout: Option<Duration>,
     /// Life of a connection.
@@ -97,7 +95,6 @@ impl Cluster {
             tls: None,
             sockets: Box::default(),
             limits: CircuitLimits::default(),
-            per_connection_buffer_limit: 1 << 20,
             idle_timeout: Some(Duration::from_secs(3600)),
             max_connection_duration: None,
             max_requests_per_connection: None,

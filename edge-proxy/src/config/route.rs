@@ -145,6 +145,9 @@ pub struct Forward {
     pub host_rewrite: Option<HostRewrite>,
     /// Keep the old authority in `x-forwarded-host`.
     pub append_x_forwarded_host: bool,
+    /// How much of a request's content is kept for another attempt and for copies, in bytes; what the listener buffers
+    /// for a connection where this is absent.
+    pub body_limit: Option<usize>,
     /// Copies of the request, sent and forgotten.
     pub mirrors: Box<[Mirror]>,
     /// Upgrades of this route; a protocol that is not here falls back to the connection manager's list.

@@ -149,7 +149,7 @@ pub(crate) async fn forward(
             Err(fault) => return refuse(snapshot, &exchange, route, fault, audience, &head),
         },
     };
-    let source = body_source(body, &arrival, settings, chosen.entry);
+    let source = body_source(body, &arrival, settings, &exchange);
     let options = mirror::MirrorOptions {
         trace: exchange.trace(),
         route: limits.route,
@@ -486,15 +486,14 @@ fn start_clock(exchange: &Exchange, start: Instant, settings: &Forward, limits: 
     Arrival::new(timer, idle, limits.route)
 }
 
-fn body_source(body: Incoming, arrival: &Arrival, settings: &Forward, entry: &ClusterEntry) -> Source {
+fn body_source(body: Incoming, arrival: &Arrival, settings: &Forward, exchange: &Exchange) -> Source {
     if arrival.is_done() {
         Source::Empty
     } else if settings.retry.is_some() || !settings.mirrors.is_empty() {
-        Source::Shared(SharedBody::new(
-            body,
-            arrival.clone(),
-            entry.cluster.per_connection_buffer_limit,
-        ))
+        let most = settings
+            .body_limit
+            .unwrap_or_else(|| exchange.connection.buffer_limit());
+        Source::Shared(SharedBody::new(body, arrival.clone(), most))
     } else {
         Source::Once(Some(body))
     }

@@ -241,6 +241,38 @@ fn statuses_are_retried_until_the_retries_are_used_up() {
     });
 }
 
+/// As much is kept as the listener buffers (32 KiB here), unless the route says otherwise.
+#[test]
+fn content_is_sent_again_if_it_was_kept() {
+    run(async {
+        for (limit, len, tries) in [
+            (None, 20_000, 3),
+            (None, 100_000, 1),
+            (Some(200_000), 100_000, 3),
+            (Some(1_000), 20_000, 1),
+        ] {
+            let backend = Backend::start(Speaks::Http1, move |_| {
+                Response::builder().status(503).body(Full::default()).unwrap()
+            })
+            .await;
+            let mut settings = forward(0);
+            settings.body_limit = limit;
+            settings.retry = retry(
+                RetryOn {
+                    status_codes: true,
+                    ..RetryOn::default()
+                },
+                2,
+            );
+            let proxy = Proxy::start(with_forward(backend.address, settings));
+            let request = Request::post("/").header("host", "h");
+            let request = request.body(Full::from(vec![b'x'; len])).unwrap();
+            assert_eq!(proxy.http1().await.send(request).await.status, 503);
+            assert_eq!(backend.requests(), tries, "{limit:?} {len}");
+        }
+    });
+}
+
 fn named(name: &'static str, value: &str) -> Box<[HeaderCondition]> {
     Box::new([HeaderCondition {
         field: HeaderField::Named(HeaderName::from_static(name)),

@@ -86,6 +86,21 @@ impl HttpOptions {
     }
 
     fn common(&mut self, at: &At<'_>, message: Option<&CommonHttpOptions>) -> Result<(), Rejection> {
+        // What is a client's here is bounded on the way in: by routes, and by the codec.
+        let refused = message.and_then(|message| match message {
+            CommonHttpOptions {
+                max_stream_duration: Some(_),
+                ..
+            } => Some("max_stream_duration"),
+            CommonHttpOptions {
+                max_headers_count: Some(_),
+                ..
+            } => Some("max_headers_count"),
+            _ => None,
+        });
+        if let Some(field) = refused {
+            return Err(at.unsupported(field));
+        }
         let common = protocol::common(at, message)?;
         self.idle_timeout = common.idle_timeout;
         self.max_connection_duration = common.max_connection_duration;
@@ -203,4 +218,29 @@ pub(super) fn misplaced_credential(at: &At<'_>) -> Rejection {
     let at = at.field(HTTP_OPTIONS);
     at.field("http_filters")
         .error("a credential is injected only for the cluster of ads_config by this proxy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_what_backends_send_are_refused() {
+        let refused = |options: CommonHttpOptions| {
+            let rejection = HttpOptions::new(&At::root(), None, Some(&options), None, &HashMap::new());
+            rejection.err().map(|rejection| rejection.field)
+        };
+        let stream = CommonHttpOptions {
+            max_stream_duration: Some(Default::default()),
+            ..CommonHttpOptions::default()
+        };
+        let headers = CommonHttpOptions {
+            max_headers_count: Some(UInt32Value { value: 7 }),
+            ..CommonHttpOptions::default()
+        };
+        let in_common = |field: &str| Some(format!("common_http_protocol_options.{field}"));
+        assert_eq!(refused(stream), in_common("max_stream_duration"));
+        assert_eq!(refused(headers), in_common("max_headers_count"));
+        assert_eq!(refused(CommonHttpOptions::default()), None);
+    }
 }

@@ -44,6 +44,7 @@ pub(crate) fn forward(cluster: u32) -> Forward {
         path_rewrite: None,
         host_rewrite: None,
         append_x_forwarded_host: false,
+        body_limit: None,
         mirrors: Box::default(),
         upgrades: Box::default(),
         attempt_count_in_request: false,
@@ -236,7 +237,6 @@ pub(crate) fn cluster(id: u32) -> Cluster {
     let name = format!("c{id}");
     let stats = ClusterStats::new(format!("cluster.{name}."), name.clone(), 2);
     Cluster {
-        per_connection_buffer_limit: 32 * 1024,
         idle_timeout: Some(Duration::from_secs(60)),
         // What passes to clients is then for the listener to say.
         http1: edge_proxy::config::protocol::Http1Upstream {
