@@ -60,6 +60,10 @@ A name of a DNS cluster that can't be resolved keeps its last addresses, also on
 the proxy that is a failure like others. With Envoy such a name has no addresses any more. Who takes a backend away for good takes
 its name out of the configuration.
 
+Failures of a host after a connection stood (resets, time limits, what is no HTTP) count as its own with
+`split_external_local_origin_errors`, as Envoy's documents have it; Envoy forgets them with each connection that stands. A
+`grpc-status` counts as the code that stands for it, whatever the request was; Envoy looks at that of gRPC requests alone.
+
 In content that is made of a format (`body_format`), operators say what is known when it is written, as in Envoy: what takes the
 place of a response (`custom_response`) may tell of flags, details, durations and the backend; of the end nothing is known.
 
