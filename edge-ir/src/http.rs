@@ -1,7 +1,7 @@
 //! Virtual hosts and routes.
 
 use crate::{
-    ClusterName, CustomObjects, Domain, GuardSet, LimitHeaders, List, Origins, RetryPolicy, RouteFilters, RouteName,
+    ClusterName, CustomObjects, Domains, GuardSet, LimitHeaders, List, Origins, RetryPolicy, RouteFilters, RouteName,
     RouteTableName, RouteTraffic, Seldom, Text,
 };
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,15 @@ pub struct RouteTable {
     pub origins: Origins,
 }
 
-/// The routes of one effective hostname of one listener.
+/// The routes of one effective hostname of one listener; or what answers there for the names of others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualHost {
-    /// `<table>/<host with dots as underscores>`, or `<table>/*`.
+    /// `<listener>/<host with dots as underscores>`, or `<listener>/*`; [`ELSEWHERE`] for the names of others.
     pub name: Arc<str>,
-    /// The one domain it answers for.
-    pub domain: Domain,
+    /// What it answers for.
+    #[serde(flatten)]
+    pub domains: Domains,
     /// The port that clients used to get here; a redirect that names no port keeps it.
     pub port: u16,
     /// Routes in the order they are tried. None at all answers 404, which is how a more specific listener hides a
@@ -47,6 +48,9 @@ pub struct VirtualHost {
     /// The Gateway listener it belongs to.
     pub origins: Origins,
 }
+
+/// What the virtual host for the names of other listeners is called after its own: nothing that a hostname can be.
+pub const ELSEWHERE: &str = "~elsewhere";
 
 /// Whose requests are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +73,11 @@ impl VirtualHost {
     /// The listener that it belongs to: all of its name but the host.
     pub fn listener(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(listener, _)| listener)
+    }
+
+    /// All of its name but the listener: the lowering puts it behind the names of its routes.
+    pub fn own_name(&self) -> &str {
+        self.name.rsplit_once('/').map_or(&self.name, |(_, own)| own)
     }
 }
 

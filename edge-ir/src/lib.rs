@@ -18,9 +18,10 @@
 //! use edge_ir::{Domain, RouteTable, VirtualHost};
 //! use std::{collections::BTreeMap, sync::Arc};
 //!
-//! /// Which hosts a table serves, and by how many routes.
-//! fn hosts(table: &RouteTable) -> BTreeMap<&Domain, usize> {
-//!     table.hosts.iter().map(|host| (&host.domain, host.routes.len())).collect()
+//! /// Which domains a table serves, and by how many routes.
+//! fn domains(table: &RouteTable) -> BTreeMap<&Domain, usize> {
+//!     let hosts = table.hosts.iter();
+//!     hosts.flat_map(|host| host.domains.iter().map(|domain| (domain, host.routes.len()))).collect()
 //! }
 //! let host = r#"{"name": "www", "domain": "www.example.com", "port": 80, "routes": [], "origins": []}"#;
 //! let host: VirtualHost = serde_json::from_str(host)?;
@@ -30,7 +31,7 @@
 //!     hosts: vec![Arc::new(host)].into(),
 //!     origins: [].into(),
 //! };
-//! assert_eq!(hosts(&table).into_values().sum::<usize>(), 0);
+//! assert_eq!(domains(&table).into_values().sum::<usize>(), 0);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
@@ -43,6 +44,7 @@ mod access;
 mod client;
 mod cluster;
 mod custom;
+mod domains;
 mod executor;
 mod expression;
 mod ext_auth;
@@ -88,6 +90,7 @@ pub use cluster::{
     ZoneRouting,
 };
 pub use custom::{CustomObject, CustomObjects, CustomPolicy};
+pub use domains::Domains;
 pub use executor::{Executor, InPlace, in_shares, is_worth_sharing};
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
@@ -105,10 +108,10 @@ pub use filter::{
 pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
 pub use geoip::{GeoCondition, GeoConditions, GeoDatabases, GeoFact, GeoLookup};
 pub use http::{
-    BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
-    HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort,
-    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Shares, Timeout, Unresolved,
-    ValueMatch, ValueMatcher, VirtualHost,
+    BackendShare, Cors, Destination, DirectResponse, ELSEWHERE, Forward, ForwardedHost, Fraction, HeaderEdit,
+    HeaderEdits, HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath,
+    RedirectPort, RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Shares, Timeout,
+    Unresolved, ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, LIVENESS_HEADER, Owner, POD_ZONE, Placement, PortProtocol,

@@ -136,7 +136,7 @@ pub fn type_url() -> String {
 fn of_tables(tables: &[Arc<RouteTable>]) -> Domains {
     let mut domains = Domains::new();
     for host in tables.iter().flat_map(|table| table.hosts.iter()) {
-        let suffix = crate::lower::host_suffix(&host.domain);
+        let suffix = host.own_name();
         for route in &host.routes {
             for filter in route.effect.filters.iter() {
                 if let FilterEffect::GlobalRateLimit(limits) = &filter.effect {

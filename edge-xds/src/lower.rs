@@ -53,7 +53,6 @@ mod tests;
 
 pub(crate) use bridged::{bridged, tables_of, with_filters_of};
 pub(crate) use filter::described;
-pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;
 pub(crate) use table::{behind_guards, encode_host_alone, plain_table_name, replace_hosts, table_of_name, wire_name};
 

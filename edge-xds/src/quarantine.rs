@@ -180,7 +180,7 @@ pub(crate) fn host_fingerprint(host: &VirtualHost) -> u64 {
 fn fingerprint(host: &VirtualHost, routes: Vec<Arc<Route>>) -> u64 {
     let part = VirtualHost {
         name: Arc::clone(&host.name),
-        domain: host.domain.clone(),
+        domains: host.domains.clone(),
         port: host.port,
         routes,
         limits: host.limits,

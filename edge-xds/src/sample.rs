@@ -52,7 +52,7 @@ pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<R
 pub(crate) fn host(domain: &str, routes: Vec<Arc<Route>>) -> Arc<VirtualHost> {
     Arc::new(VirtualHost {
         name: format!("default/gw/http/{}", domain.replace('.', "_")).into(),
-        domain: domain.into(),
+        domains: domain.into(),
         port: 80,
         routes,
         stats: edge_ir::HostStats::Usual,

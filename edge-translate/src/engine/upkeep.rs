@@ -28,6 +28,7 @@ use crate::{
         },
     },
 };
+use edge_ir::ELSEWHERE;
 use smallvec::SmallVec;
 use std::{
     cmp::Reverse,
@@ -140,8 +141,8 @@ impl Translator {
         }
     }
 
-    /// Listeners that hide a broader one need their host even without routes, and so do names that belong to another
-    /// listener.
+    /// Listeners that hide a broader one need their host even without routes, and those on whose connections clients
+    /// may ask for others a host for these.
     fn keep_reserved_hosts(&mut self, was: Option<&ListenerViews>, now: Option<&ListenerViews>) {
         let (was, now) = (self.reserved(was), self.reserved(now));
         for host in was.difference(&now) {
@@ -155,8 +156,9 @@ impl Translator {
     fn reserved(&self, views: Option<&ListenerViews>) -> BTreeSet<HostId> {
         let views = views.into_iter().flat_map(|v| &v.listeners);
         let hosts = views.filter(|d| d.serving == Serving::Yes).flat_map(|d| {
-            let own = d.hides_broader.then_some(&d.hostname);
-            own.into_iter().chain(&d.elsewhere).map(|host| HostId {
+            let own = d.hides_broader.then_some(&*d.hostname);
+            let others = (!d.elsewhere.is_empty()).then_some(ELSEWHERE);
+            own.into_iter().chain(others).map(|host| HostId {
                 listener: d.id,
                 host: self.world.sym(host),
             })

@@ -54,12 +54,12 @@ pub(crate) fn holder(gateway: Id, set: Option<Id>) -> (Kind, Id) {
     }
 }
 
-/// An effective hostname on a listener: what becomes a virtual host.
+/// What becomes a virtual host: an effective hostname on a listener, or the names there that are of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostId {
     /// The listener.
     pub(crate) listener: ListenerId,
-    /// The hostname, `*` for every one.
+    /// The hostname, `*` for every one, [`edge_ir::ELSEWHERE`] for those of others.
     pub(crate) host: Sym,
 }
 

@@ -183,8 +183,9 @@ fn tables(fleet: &Fleet, wrong: &mut Vec<String>) {
     for table in fleet.route_tables.iter() {
         ordered("virtual hosts", table.hosts.iter().map(|h| &*h.name), wrong);
         let mut domains = BTreeSet::new();
-        let twice = table.hosts.iter().filter(|h| !domains.insert(&h.domain));
-        wrong.extend(twice.map(|h| format!("{}: {} stands twice", table.name, h.domain)));
+        let all = table.hosts.iter().flat_map(|host| host.domains.iter());
+        let twice = all.filter(|domain| !domains.insert(*domain));
+        wrong.extend(twice.map(|domain| format!("{}: {domain} stands twice", table.name)));
     }
 }
 

@@ -164,7 +164,8 @@ pub(crate) fn by_tables(fleet: &Fleet, socket: &Listener, request: &Request) -> 
     };
     let hosts = fleet.route_tables.iter().filter(|t| t.name == manager.route_table);
     let hosts = hosts.flat_map(|t| t.hosts.iter());
-    let Some(host) = best(hosts, |h| &h.domain, request.host) else {
+    let named = hosts.flat_map(|host| host.domains.iter().map(move |domain| (domain, host)));
+    let Some((_, host)) = best(named, |(domain, _)| domain, request.host) else {
         return Answer::Nobody;
     };
     let Some(route) = host.routes.iter().find(|route| accepts(&route.matches, request)) else {

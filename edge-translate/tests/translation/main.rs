@@ -11,6 +11,7 @@ mod certificates_in_time;
 mod contexts;
 mod documents;
 mod faults;
+mod misdirected;
 mod modules;
 mod patches;
 mod ports;

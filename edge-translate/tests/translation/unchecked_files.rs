@@ -53,6 +53,9 @@ spec:
 ";
     let rig = world("  - {name: http, port: 8080, protocol: HTTP}\n", route);
     let hosts = hosts(rig.fleet());
-    let domains: Vec<String> = hosts.iter().map(|host| host.domain.to_string()).collect();
+    let domains: Vec<String> = hosts
+        .iter()
+        .flat_map(|host| host.domains.iter().map(ToString::to_string))
+        .collect();
     assert_eq!(domains, ["a.b.example.com"]);
 }

@@ -26,7 +26,8 @@ pub(super) fn suspects(table: &RouteTable, detail: &str) -> BTreeSet<Part> {
         add_rules(&mut found, host, |n, name| {
             (here && routes.contains(&n)) || names_route(text, name)
         });
-        let about_host = (here && routes.is_empty()) || mentions(text, &host.name) || mentions(text, &host.domain);
+        let mut names = host.domains.iter().map(|domain| &**domain).chain([&*host.name]);
+        let about_host = (here && routes.is_empty()) || names.any(|name| mentions(text, name));
         if about_host && found.len() == rules {
             found.insert(Part::Host(Arc::clone(&host.name)));
         }

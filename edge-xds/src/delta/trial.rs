@@ -356,7 +356,7 @@ fn parts_in_question(table: &RouteTable, holds: &Holds) -> (Vec<Part>, Vec<Part>
         if before.is_some_and(|before| Arc::ptr_eq(before, host) || before == host) {
             continue;
         }
-        if before.is_none_or(|before| (&before.domain, &before.origins) != (&host.domain, &host.origins)) {
+        if before.is_none_or(|before| (&before.domains, &before.origins) != (&host.domains, &host.origins)) {
             hosts.push(Part::Host(Arc::clone(&host.name)));
         }
         let all: BTreeSet<String> = host.routes.iter().map(|route| route.name.rule()).collect();

@@ -62,8 +62,6 @@ pub(super) struct RoutePosition<'a> {
     pub(super) host: &'a VirtualHost,
     /// All of its name but the host.
     pub(super) route: &'a RouteName,
-    /// The host's part of its name.
-    pub(super) suffix: &'a str,
 }
 
 /// Whether what a filter does depends on where the route stands.

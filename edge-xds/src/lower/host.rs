@@ -79,8 +79,8 @@ impl EncodedHost {
 
 /// Compares pointers first, because the routes of a host that was rebuilt are mostly the same ones.
 fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
-    (&a.name, &a.domain, a.port, a.limits, a.stats, &a.origins)
-        == (&b.name, &b.domain, b.port, b.limits, b.stats, &b.origins)
+    (&a.name, &a.domains, a.port, a.limits, a.stats, &a.origins)
+        == (&b.name, &b.domains, b.port, b.limits, b.stats, &b.origins)
         && a.routes.len() == b.routes.len()
         && a.routes.iter().zip(&b.routes).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
 }
@@ -116,12 +116,11 @@ impl Encoder {
             .flatten()
             .map(|(n, route)| (Arc::as_ptr(route), n))
             .collect();
-        let suffix = host_suffix(&host.domain);
         let mut routes = Vec::with_capacity(host.routes.len());
         let mut len = 0;
         draft.put_message(TABLE_HOSTS, |draft| {
             let begin = draft.bytes.len();
-            put_head(draft, sharing, host, &suffix);
+            put_head(draft, sharing, host);
             for route in &host.routes {
                 let start = draft.bytes.len();
                 let before = reusable.and_then(|before| before.route(*known.get(&Arc::as_ptr(route))?));
@@ -130,7 +129,7 @@ impl Encoder {
                     None => {
                         for method in route::methods(route) {
                             draft.put_message(HOST_ROUTES, |draft| {
-                                route::put_route(draft, sharing, host, &suffix, route, method);
+                                route::put_route(draft, sharing, host, route, method);
                             });
                         }
                     }
@@ -156,17 +155,19 @@ impl Encoder {
 
 /// Whether routes of a host would be encoded in the same way for another.
 fn is_alike(a: &VirtualHost, b: &VirtualHost) -> bool {
-    (&a.name, &a.domain, a.port, a.limits) == (&b.name, &b.domain, b.port, b.limits)
+    (&a.name, a.port, a.limits) == (&b.name, b.port, b.limits)
 }
 
 /// Writes everything of a host but its routes.
-fn put_head(draft: &mut Draft, sharing: &mut Sharing, host: &VirtualHost, suffix: &str) {
+fn put_head(draft: &mut Draft, sharing: &mut Sharing, host: &VirtualHost) {
     let out = &mut draft.bytes;
     put_str(out, HOST_NAME, &host.name);
-    put_str(out, HOST_DOMAINS, &host.domain);
+    for domain in host.domains.iter() {
+        put_str(out, HOST_DOMAINS, domain);
+    }
     if host.stats == HostStats::Own {
         put_message(out, HOST_COUNTED, |out| {
-            out.extend(all_requests(suffix).encode_to_vec())
+            out.extend(all_requests(host.own_name()).encode_to_vec())
         });
     }
     let put = |out: &mut Vec<u8>| put_metadata(out, HOST_METADATA, &host.origins);
@@ -191,11 +192,6 @@ fn all_requests(host: &str) -> VirtualCluster {
             ..Default::default()
         }],
     }
-}
-
-/// The host's part of a route's name.
-pub(crate) fn host_suffix(domain: &str) -> String {
-    domain.replace('.', "_")
 }
 
 /// Everything of a table but its hosts.

@@ -103,19 +103,11 @@ mod share {
 }
 
 /// Writes the fields of a route of a virtual host, of those requests that one of its [`methods`] stands for.
-pub(super) fn put_route(
-    draft: &mut Draft,
-    sharing: &mut Sharing,
-    host: &VirtualHost,
-    host_suffix: &str,
-    route: &Route,
-    method: Method,
-) {
+pub(super) fn put_route(draft: &mut Draft, sharing: &mut Sharing, host: &VirtualHost, route: &Route, method: Method) {
     let effect = &*route.effect;
     let position = RoutePosition {
         host,
         route: &route.name,
-        suffix: host_suffix,
     };
     put_message(&mut draft.bytes, MATCH, |out| put_match(out, route, method));
     match &effect.action {
@@ -146,7 +138,7 @@ pub(super) fn put_route(
     put_message(out, NAME, |out| {
         route.name.parts(|part| out.extend_from_slice(part.as_bytes()));
         out.push(b'/');
-        out.extend_from_slice(host_suffix.as_bytes());
+        out.extend_from_slice(host.own_name().as_bytes());
     });
     telemetry::put(out, effect);
     put_metadata(out, METADATA, &effect.origins);

@@ -17,8 +17,11 @@ use crate::{
         },
     },
 };
-use edge_ir::{LimitHeaders, Origins, RouteTableName};
-use std::{collections::BTreeMap, sync::Arc};
+use edge_ir::{Domain, LimitHeaders, Origins, RouteTableName};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What routes see of a Gateway.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,10 +64,10 @@ pub(crate) struct ListenerView {
     /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
     /// come here (listener isolation).
     pub(crate) narrower: Vec<Arc<str>>,
-    /// Hostnames of other serving listeners on the port that clients may ask for on its TLS connections, sorted: those
-    /// that are more specific than its own, and those that its certificates hold. Such a request is on the wrong
-    /// connection, and 421 says so.
-    pub(crate) elsewhere: Vec<Arc<str>>,
+    /// Hostnames of other serving listeners on the port that clients may ask for on its TLS connections, sorted, each
+    /// once: those that are more specific than its own, and those that its certificates hold. Such a request is on the
+    /// wrong connection, and 421 says so. No route gets one of them here: they are no part of its own, or `narrower`.
+    pub(crate) elsewhere: Arc<[Domain]>,
     /// Whether its hostname must stand in its table even without routes, because a broader one stands there too.
     pub(crate) hides_broader: bool,
 }
@@ -111,17 +114,18 @@ fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: 
         .map(|o| Arc::clone(&o.hostname))
         .collect();
     narrower.sort();
-    let mut elsewhere: Vec<Arc<str>> = match state.protocol {
+    let elsewhere: BTreeSet<&Arc<str>> = match state.protocol {
         Protocol::Https => rivals()
             .map(|o| &o.hostname)
             .filter(|name| hostname::covers(&state.hostname, name) || is_certified(state, name))
-            .cloned()
             .collect(),
-        _ => Vec::new(),
+        _ => BTreeSet::new(),
     };
-    elsewhere.sort();
     let shares_table = |o: &&&ListenerState| o.table == state.table;
-    let mut beside = rivals().filter(shares_table).map(|o| &o.hostname).chain(&elsewhere);
+    let mut beside = rivals()
+        .filter(shares_table)
+        .map(|o| &o.hostname)
+        .chain(elsewhere.iter().copied());
     let hides_broader = beside.any(|name| hostname::covers(name, &state.hostname));
     ListenerView {
         id: state.id,
@@ -138,7 +142,7 @@ fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: 
         table: state.table.clone(),
         origins: Arc::new([state.origin.clone()]),
         narrower,
-        elsewhere,
+        elsewhere: elsewhere.into_iter().cloned().map(Domain::new).collect(),
         hides_broader,
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     phase::{listeners::view::ListenerView, precedence::Precedence},
 };
 use edge_ir::{
-    DirectResponse, Domain, FleetTracing, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch,
-    RouteTracing, RouteTraffic, VirtualHost,
+    DirectResponse, Domain, Domains, ELSEWHERE, FleetTracing, HostStats, PathMatch, Route, RouteAction, RouteEffect,
+    RouteMatch, RouteTracing, RouteTraffic, VirtualHost,
 };
 use std::{cmp::Reverse, sync::Arc};
 
@@ -22,10 +22,12 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     let views = reader.listener_views(id.listener.gateway)?;
     let view = views.listeners.iter().find(|d| d.id == id.listener)?;
     let host = reader.text(id.host);
-    let (routes, overlaps) = if view.elsewhere.contains(&host) {
-        (vec![misdirected(view)], Vec::new())
+    let (domains, routes, overlaps) = if *host == *ELSEWHERE {
+        let names = Domains::Many(Arc::clone(&view.elsewhere));
+        (names, vec![misdirected(view)], Vec::new())
     } else {
-        collect(reader, views.fleet, &entry.routes)
+        let (routes, overlaps) = collect(reader, views.fleet, &entry.routes);
+        (Domains::One(Domain::new(Arc::clone(&host))), routes, overlaps)
     };
     let mut name = String::with_capacity(view.full_name.len() + 1 + host.len());
     name.push_str(&view.full_name);
@@ -33,7 +35,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     name.extend(host.chars().map(|c| if c == '.' { '_' } else { c }));
     let host = VirtualHost {
         name: name.into(),
-        domain: Domain::new(host),
+        domains,
         port: view.port,
         routes,
         limits: view.limits,
@@ -54,8 +56,9 @@ fn stats(reader: &Reader<'_>, fleet: FleetId) -> HostStats {
     shape.map(|shape| shape.telemetry.host_stats).unwrap_or_default()
 }
 
-/// The answer to requests for another listener of the port: the client shall take a connection with that name (RFC 9110
-/// §15.5.20; GEP-3567).
+/// The answer to requests for other listeners of the port: the client shall take a connection with that name (RFC 9110
+/// §15.5.20; GEP-3567). One host has it for all of their names: where a certificate is shared, each listener's table
+/// names each of the others.
 fn misdirected(view: &ListenerView) -> Arc<Route> {
     Arc::new(Route {
         name: "misdirected-request".into(),

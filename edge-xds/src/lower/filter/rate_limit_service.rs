@@ -62,7 +62,7 @@ pub(super) fn lower(service: &RateLimitService) -> Filter {
 
 /// What is counted of a route's requests.
 pub(super) fn of_route(limits: &GlobalRateLimit, position: RoutePosition<'_>) -> RateLimitPerRoute {
-    let name = format!("{}/{}", position.route, position.suffix);
+    let name = format!("{}/{}", position.route, position.host.own_name());
     RateLimitPerRoute {
         domain: domain(limits, position.host).to_owned(),
         rate_limits: limits

@@ -113,7 +113,7 @@ fn encoded(route: &Route) -> Vec<u8> {
     let mut draft = Draft::default();
     let host = sample::host("a.example", Vec::new());
     let sharing = &mut Sharing::default();
-    put_route(&mut draft, sharing, &host, "a_example", route, Method::Any);
+    put_route(&mut draft, sharing, &host, route, Method::Any);
     draft.bytes
 }
 
