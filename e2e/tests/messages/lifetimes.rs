@@ -16,7 +16,8 @@ const GOAWAY: u8 = 7;
 const WHOLE: u8 = 5;
 const LARGEST_STREAM: u32 = (1 << 31) - 1;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+/// A frame of HTTP/2.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut bytes = length[1..].to_vec();
     bytes.extend([kind, flags]);

@@ -13,6 +13,7 @@ mod addresses;
 mod attempt_logs;
 mod attempts;
 mod bench;
+mod breaks;
 mod certificates;
 mod cookies;
 mod expressions;

@@ -16,7 +16,9 @@ use http_body::{Body, Frame, SizeHint};
 use crate::clock::Kind;
 use crate::fault::Fault;
 use crate::http::exchange::{Ended, Exchange};
+use crate::http1::Failure;
 use crate::message::body::Broken;
+use crate::upstream::http2::classify;
 use crate::upstream::{Lease, RequestGuard, load};
 
 /// The body of a response to a client.
@@ -117,11 +119,15 @@ impl UpstreamBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 self.lease = None;
+                let fault = broken_off(&error);
                 self.exchange.note(|record| {
-                    record.flag("UC");
-                    record.details = "upstream_reset_after_response_started{connection_termination}".into();
+                    record.fault(fault);
+                    if fault != Fault::DownstreamReset {
+                        let reason = fault.reset_reason().replace(' ', "_");
+                        record.details = format!("upstream_reset_after_response_started{{{reason}}}").into();
+                    }
                 });
-                self.exchange.attempt_failed(Fault::ConnectionTermination);
+                self.exchange.attempt_failed(fault);
                 let pool = self.guard.pool();
                 pool.cells().upstream_rq_rx_reset.inc();
                 pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +135,17 @@ impl UpstreamBody {
             }
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+/// What it means that a response has broken off behind its head. As for Envoy, one in HTTP/1 that isn't as long as
+/// announced is malformed, however its connection has ended.
+fn broken_off(error: &Broken) -> Fault {
+    match error {
+        Broken::Http1(Failure::Request) => Fault::DownstreamReset,
+        Broken::Http1(_) => Fault::ProtocolError,
+        Broken::Http2(error) => classify(error),
+        _ => Fault::ConnectionTermination,
     }
 }
 
