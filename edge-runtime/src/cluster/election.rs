@@ -117,21 +117,11 @@ impl Candidate {
         self.pause = self.terms.retry;
         let tried = time::timeout_at(end, self.try_once()).await;
         let problem = match tried {
-            Ok(Ok(true)) => {
-                self.renewed = Some(self.written);
-                self.pause = self
-                    .terms
-                    .retry
-                    .min(spare(self.terms.renew_deadline, self.written.elapsed()) / 2);
+            Ok(Ok(elected)) => {
                 if self.trouble.ends() {
                     tracing::info!(lease = LEADER, "the lease can be used again");
                 }
-                return self.set(Leadership::Leading);
-            }
-            Ok(Ok(false)) => {
-                self.trouble.ends();
-                self.renewed = None;
-                return self.set(Leadership::Following);
+                return self.obey(elected);
             }
             Ok(Err(error)) => describe(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
@@ -148,13 +138,23 @@ impl Candidate {
         }
     }
 
-    /// Whether the Lease is ours now.
-    async fn try_once(&mut self) -> Result<bool, Error> {
+    /// Does as the Lease says.
+    fn obey(&mut self, elected: Leadership) {
+        self.renewed = (elected == Leadership::Leading).then_some(self.written);
+        if self.renewed.is_some() {
+            let spare = spare(self.terms.renew_deadline, self.written.elapsed());
+            self.pause = self.terms.retry.min(spare / 2);
+        }
+        self.set(elected);
+    }
+
+    /// What the Lease says of us now.
+    async fn try_once(&mut self) -> Result<Leadership, Error> {
         if self.renewed.is_some() {
             // What we wrote last is most likely what is there.
             match self.write().await {
                 Err(Error::Api(status)) if [404, 409].contains(&status.code) => {}
-                answer => return answer.map(|()| true),
+                answer => return answer.map(|()| Leadership::Leading),
             }
         }
         match self.leases.get_opt(LEADER).await? {
@@ -162,11 +162,11 @@ impl Candidate {
             None => return self.create().await,
         }
         if self.is_taken() {
-            return Ok(false);
+            return Ok(Leadership::Following);
         }
         match self.write().await {
-            Err(Error::Api(status)) if status.code == 409 => Ok(false),
-            answer => answer.map(|()| true),
+            Err(Error::Api(status)) if status.code == 409 => Ok(Leadership::Following),
+            answer => answer.map(|()| Leadership::Leading),
         }
     }
 
@@ -192,7 +192,7 @@ impl Candidate {
         !holder.is_empty() && holder != self.identity && since.elapsed() < duration
     }
 
-    async fn create(&mut self) -> Result<bool, Error> {
+    async fn create(&mut self) -> Result<Leadership, Error> {
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(LEADER.to_owned()),
@@ -206,9 +206,9 @@ impl Candidate {
         match self.leases.create(&PostParams::default(), &lease).await {
             Ok(lease) => {
                 self.look(lease);
-                Ok(true)
+                Ok(Leadership::Leading)
             }
-            Err(Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(Error::Api(status)) if status.code == 409 => Ok(Leadership::Following),
             Err(error) => Err(error),
         }
     }

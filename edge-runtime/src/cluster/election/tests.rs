@@ -5,7 +5,7 @@ use crate::task::StopSource;
 use http::{Method, Request, Response, StatusCode};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use std::convert::Infallible;
+use std::{convert::Infallible, io};
 use tokio::task::JoinHandle;
 use tower::service_fn;
 
@@ -173,6 +173,51 @@ async fn a_leader_that_cannot_renew_steps_down_and_comes_back() {
     replica.becomes(Leadership::Following).await;
     server.0.send_modify(|(_, answers)| *answers = Answers::Well);
     replica.becomes(Leadership::Leading).await;
+    replica.stop().await;
+}
+
+/// Lines of the log of this thread, which the tasks of a test run on.
+#[derive(Clone, Default)]
+struct Log(Arc<watch::Sender<String>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .send_modify(|text| text.push_str(&String::from_utf8_lossy(bytes)));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    async fn says(&self, words: &str) {
+        let mut text = self.0.subscribe();
+        let said = text.wait_for(|text| text.contains(words));
+        time::timeout(Duration::from_secs(30), said).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_follows_says_as_well_that_the_lease_can_be_used_again() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // Held by somebody else for longer than the test takes.
+    let server = Server::new(Some(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": LEADER, "namespace": "system", "resourceVersion": "7" },
+        "spec": { "holderIdentity": "another", "leaseDurationSeconds": 600 },
+    })));
+    server.0.send_modify(|(_, answers)| *answers = Answers::Never);
+    let replica = Replica::start(&server);
+    log.says("no leader can be elected").await;
+    server.0.send_modify(|(_, answers)| *answers = Answers::Well);
+    log.says("the lease can be used again").await;
+    assert_eq!(*replica.leadership.borrow(), Leadership::Following);
     replica.stop().await;
 }
 
