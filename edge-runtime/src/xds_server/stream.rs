@@ -79,6 +79,16 @@ pub(super) struct Context {
     pub(super) places: Arc<Semaphore>,
 }
 
+/// Tells of a proxy that isn't let in. One whose fleet isn't there is no trouble: its Gateway was deleted and it
+/// drains, or it is ahead of what is translated.
+fn tell_of(refusal: &Status, fleet: &FleetKey, node: &str) {
+    let why = refusal.message();
+    match refusal.code() {
+        Code::NotFound => tracing::info!(%fleet, node, "a proxy is refused: {why}"),
+        _ => tracing::warn!(%fleet, node, "a proxy is refused: {why}"),
+    }
+}
+
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
 pub(super) async fn open(
     context: Context,
@@ -99,7 +109,7 @@ pub(super) async fn open(
     let proof = match context.shared.authorizer.authorize(&peer, &fleet, published).await {
         Ok(proof) => proof,
         Err(refusal) => {
-            tracing::warn!(%fleet, node = id, "a proxy is refused: {}", refusal.message());
+            tell_of(&refusal, &fleet, &id);
             return Err(refusal);
         }
     };
