@@ -101,6 +101,13 @@ pub struct UpstreamTls {
     pub parameters: TlsParameters,
 }
 
+impl UpstreamTls {
+    /// Whether a backend is told that HTTP/2 would do.
+    pub fn offers_http2(&self) -> bool {
+        self.inside == Inside::Agreed || self.alpn.iter().any(|protocol| &**protocol == "h2")
+    }
+}
+
 /// What is spoken inside TLS where no application protocol is named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

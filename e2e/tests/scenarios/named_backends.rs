@@ -11,11 +11,11 @@ use e2e::{
 /// What a certificate of the backend is for; requests name another host.
 const CERTIFIED: &str = "fixed.example.com";
 
-/// A Backend for whatever host a request names. `tls` stands in a flow mapping.
-fn named(name: &str, tls: &str) -> String {
+/// A Backend for whatever host a request names. `more` are further lines of its spec.
+fn named(name: &str, more: &str) -> String {
     format!(
         "---\napiVersion: gateway.edge/v1alpha1\nkind: Backend\nmetadata: {{ name: {name}, namespace: default }}\n\
-         spec: {{ type: DynamicResolver, tls: {{ {tls} }} }}\n"
+         spec:\n  type: DynamicResolver\n{more}"
     )
 }
 
@@ -35,26 +35,23 @@ pub(crate) fn backends_that_requests_name_are_known_by_the_name_that_is_asked_fo
          {indented}"
     );
     let trusted = "caCertificateRefs: [{ group: '', kind: ConfigMap, name: roots }]";
-    let policy = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n\
-                  metadata: { name: by-policy, namespace: default }\nspec:\n  \
-                  targetRefs: [{ group: gateway.edge, kind: Backend, name: by-policy }]\n  validation:\n    \
-                  caCertificateRefs: [{ group: '', kind: ConfigMap, name: roots }]\n    hostname: fixed.example.com\n";
+    let policy = format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n\
+         metadata: {{ name: by-policy, namespace: default }}\nspec:\n  \
+         targetRefs: [{{ group: gateway.edge, kind: Backend, name: by-policy }}]\n  validation:\n    {trusted}\n    \
+         hostname: {CERTIFIED}\n"
+    );
+    let tls = |said: &str| format!("  tls: {{ {said} }}\n");
     let cases = [
-        ("by-name", format!("{trusted}, sni: {CERTIFIED}"), 200),
-        ("by-other-name", format!("{trusted}, sni: other.example.com"), 503),
+        ("by-name", tls(&format!("{trusted}, sni: {CERTIFIED}")), 200),
+        ("by-other-name", tls(&format!("{trusted}, sni: other.example.com")), 503),
         // The host of the request, which isn't in the certificate.
-        ("by-request", trusted.to_owned(), 503),
-        ("unverified", "insecureSkipVerify: true".to_owned(), 200),
+        ("by-request", tls(trusted), 503),
+        ("unverified", tls("insecureSkipVerify: true"), 200),
         ("by-policy", String::new(), 200),
     ];
-    let mut text = roots + policy;
-    for (name, tls, _) in &cases {
-        let backend = match tls.is_empty() {
-            true => named(name, "").replace(", tls: {  }", ""),
-            false => named(name, tls),
-        };
-        text += &(backend + &route(name));
-    }
+    let routed = cases.iter().map(|(name, more, _)| named(name, more) + &route(name));
+    let text = roots + &policy + &routed.collect::<String>();
     stack.put("named.yaml", &text)?;
     for (name, _, status) in cases {
         let path = format!("/{name}");

@@ -86,20 +86,12 @@ impl HttpOptions {
     }
 
     fn common(&mut self, at: &At<'_>, message: Option<&CommonHttpOptions>) -> Result<(), Rejection> {
-        // What is a client's here is bounded on the way in: by routes, and by the codec.
-        let refused = message.and_then(|message| match message {
-            CommonHttpOptions {
-                max_stream_duration: Some(_),
-                ..
-            } => Some("max_stream_duration"),
-            CommonHttpOptions {
-                max_headers_count: Some(_),
-                ..
-            } => Some("max_headers_count"),
-            _ => None,
-        });
-        if let Some(field) = refused {
-            return Err(at.unsupported(field));
+        // Nothing here bounds these for a backend: how long a stream lasts is a route's to say.
+        if message.is_some_and(|message| message.max_stream_duration.is_some()) {
+            return Err(at.unsupported("max_stream_duration"));
+        }
+        if message.is_some_and(|message| message.max_headers_count.is_some()) {
+            return Err(at.unsupported("max_headers_count"));
         }
         let common = protocol::common(at, message)?;
         self.idle_timeout = common.idle_timeout;

@@ -115,7 +115,7 @@ fn app_protocols<'a>(reader: &Reader<'a>, at: BackendPort) -> impl Iterator<Item
     of_port.into_iter().chain(own.map(|protocol| protocol.as_str()))
 }
 
-/// Whether it says that it speaks something of its own.
+/// What it says that it speaks, as far as that matters inside TLS.
 pub(super) fn speech(reader: &Reader<'_>, at: BackendPort) -> Speech {
     const WEB_SOCKETS: [&str; 4] = [
         "kubernetes.io/ws",

@@ -54,10 +54,9 @@ pub(crate) struct Trust {
 }
 
 /// What a backend says that it speaks, as far as that matters inside TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speech {
     /// Nothing in particular.
-    #[default]
     Any,
     /// WebSockets: upgrades of HTTP/1.1, which few servers take inside HTTP/2 (RFC 8441).
     WebSocket,
@@ -79,15 +78,14 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
         BackendKind::Custom | BackendKind::Set => return None,
     }
     let own = own::settings(reader, port);
+    let speech = backend_ref::speech(reader, port);
     let trust = match in_force(reader, port) {
-        Some(policy) => by_policy(reader, policy),
+        Some(policy) => by_policy(reader, policy, speech),
         None => match &own {
             None => return Some(BackendTls::Clear),
-            Some(own) => own::trust(reader, own),
+            Some(own) => own::trust(reader, own, speech),
         },
     };
-    let speech = backend_ref::speech(reader, port);
-    let trust = trust.map(|trust| Trust { speech, ..trust });
     let trust = trust.and_then(|trust| match &own {
         Some(own) => own::complete(reader, own, trust),
         None => Ok(trust),
@@ -98,7 +96,7 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
     })
 }
 
-fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, String> {
+fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy, speech: Speech) -> Result<Trust, String> {
     let found = authorities(reader, &Holder::of_policy(policy));
     let authorities = found.authorities.ok_or_else(|| told(found.problems))?;
     Ok(Trust {
@@ -115,7 +113,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
         authorities: Some(authorities),
         client_certificate: None,
         asked: TlsPreferences::default(),
-        speech: Speech::default(),
+        speech,
     })
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
     let version = variant.upstream.http_version;
     let mut named: Vec<Provided> = Vec::new();
     let mut secured = |trust: &Trust| {
-        let (tls, provided) = secure(reader, fleet, (backend, version), trust);
+        let (tls, provided) = secure(reader, fleet, (backend.protocol, version), trust);
         named.extend(provided);
         tls
     };
@@ -211,7 +211,7 @@ fn upstream(telemetry: Option<&Telemetry>, asked: &Arc<UpstreamSettings>) -> Arc
 fn secure(
     reader: &Reader<'_>,
     fleet: FleetId,
-    (backend, version): (BackendId, HttpVersion),
+    (protocol, version): (AppProtocol, HttpVersion),
     trust: &Trust,
 ) -> (UpstreamTls, impl Iterator<Item = Provided> + use<>) {
     let own = trust.client_certificate.and_then(|id| certificate(reader, id));
@@ -221,7 +221,7 @@ fn secure(
         Some(shape) => trust.asked.over(&shape.backend_tls.asked),
         None => trust.asked.clone(),
     };
-    let offer = offer::offer(backend.protocol, version, trust, &asked);
+    let offer = offer::offer(protocol, version, trust, &asked);
     let tls = UpstreamTls {
         client_certificate: shown.as_ref().map(Provided::source),
         alpn: offer.alpn,

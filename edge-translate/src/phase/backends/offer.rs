@@ -44,8 +44,8 @@ pub(super) fn offer(protocol: AppProtocol, version: HttpVersion, trust: &Trust, 
 /// Takes HTTP/2 out of what the backends of a set are offered, unless each of them is: a cluster speaks one version,
 /// and where one of them hasn't TLS, or wasn't offered HTTP/2, that is HTTP/1.1.
 pub(super) fn level(protocol: AppProtocol, sockets: &mut [EndpointSocket]) {
-    let offers = |tls: &UpstreamTls| tls.inside == Inside::Agreed || tls.alpn.iter().any(|name| &**name == HTTP2);
-    let is_one = sockets.iter().all(|socket| socket.tls.as_ref().is_some_and(offers));
+    let mut offers = sockets.iter().map(|socket| socket.tls.as_ref());
+    let is_one = offers.all(|tls| tls.is_some_and(UpstreamTls::offers_http2));
     if protocol == AppProtocol::Http2 || is_one {
         return;
     }

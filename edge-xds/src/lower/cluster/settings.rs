@@ -6,8 +6,8 @@ use super::super::{
 };
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, Discovery, HeaderCase, Http1Upstream, Http2Settings, HttpVersion, Inside,
-    Preconnect, ProxyProtocol, ServerNaming, TcpKeepalive, Trailers, UpstreamTls,
+    AppProtocol, CircuitBreaker, Cluster, Discovery, HeaderCase, Http1Upstream, Http2Settings, HttpVersion, Preconnect,
+    ProxyProtocol, ServerNaming, TcpKeepalive, Trailers, UpstreamTls,
 };
 use envoy_types::{
     pb::{
@@ -221,9 +221,7 @@ fn is_named_in_tls(cluster: &Cluster) -> bool {
 
 /// Whether all endpoints are spoken to in TLS, and are told that HTTP/2 would do.
 fn offers_http2(cluster: &Cluster) -> bool {
-    let is_told =
-        |tls: &UpstreamTls| tls.inside == Inside::Agreed || tls.alpn.iter().any(|protocol| &**protocol == "h2");
-    let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(is_told);
+    let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(UpstreamTls::offers_http2);
     let mut sockets = cluster.sockets.iter();
     offers(cluster.tls.as_deref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
 }

@@ -30,7 +30,7 @@ pub(super) fn settings<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<Own
 }
 
 /// Whom a Backend trusts, under which name.
-pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String> {
+pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>, speech: Speech) -> Result<Trust, String> {
     let tls = own.tls;
     let (naming, server_name) = match &tls.sni {
         Some(name) => (ServerNaming::Fixed, Arc::from(&**name)),
@@ -57,7 +57,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
             parameters: TlsParameters::default(),
         },
         authorities,
-        speech: Speech::default(),
+        speech,
         client_certificate: None,
         asked: TlsPreferences::default(),
     })
